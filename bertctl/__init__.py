@@ -1,0 +1,1 @@
+"""bertctl: from raw text to a small, fast, evaluated encoder."""

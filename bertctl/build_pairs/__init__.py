@@ -1,0 +1,1 @@
+"""Stage 2: token shards to index records of training examples."""

@@ -1,0 +1,93 @@
+"""What people see while work goes on: notes and progress, all on stderr; stdout belongs to results."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+PLAIN_INTERVAL_SECONDS = 10.0
+DRAW_INTERVAL_SECONDS = 0.1
+
+
+def clean(text: str) -> str:
+    """`text` with control characters escaped, so that no terminal code from data reaches a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def note(text: str) -> None:
+    """One line for the person who watches."""
+    print(clean(text), file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """One line that starts with `warning:`."""
+    note(f"warning: {text}")
+
+
+def print_json(value: Any) -> None:
+    """A result on stdout: strict JSON, so NaN and infinity are errors here and not surprises for the reader."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2), flush=True)
+
+
+def throughput(count: float, seconds: float) -> float:
+    """Items per second; 0 for a time that is not positive. Every rate that bertctl prints comes from here."""
+    return count / seconds if seconds > 0 else 0.0
+
+
+def duration(seconds: float) -> str:
+    """`75` -> `1m15s`."""
+    whole = max(0, round(seconds))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{whole % 60:02d}s" if minutes else f"{whole}s"
+
+
+class Progress:
+    """A line with count, rate and time left: redrawn on a terminal, printed every 10 seconds elsewhere.
+
+    Args: `label` what is done, `unit` what is counted, `total` the count at the end if known, `start` the count that
+    was there before this process (a resumed run has not done the earlier part in this time).
+    """
+
+    def __init__(
+        self,
+        label: str,
+        unit: str,
+        total: int | None = None,
+        *,
+        start: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.label, self.unit, self.total, self.start, self.clock = label, unit, total, start, clock
+        self.count = start
+        self.extra = ""
+        self.started = clock()
+        self.terminal = sys.stderr.isatty()
+        self.next_draw = self.started + (0.0 if self.terminal else PLAIN_INTERVAL_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def update(self, count: int, extra: str = "") -> None:
+        """Tell the count reached so far, and a few words to show with it (a loss, say)."""
+        self.count, self.extra = count, extra
+        now = self.clock()
+        if now >= self.next_draw:
+            self.next_draw = now + (DRAW_INTERVAL_SECONDS if self.terminal else PLAIN_INTERVAL_SECONDS)
+            self._show(self.line(now), end="" if self.terminal else "\n")
+
+    def line(self, now: float) -> str:
+        """The text of the line at time `now`."""
+        rate = throughput(self.count - self.start, now - self.started)
+        share = f"/{self.total:,}" if self.total else ""
+        left = f", {duration((self.total - self.count) / rate)} left" if self.total and rate > 0 else ""
+        extra = f"  {self.extra}" if self.extra else ""
+        return f"{self.label}  {self.count:,}{share} {self.unit}  {rate:,.1f} {self.unit}/s{left}{extra}"
+
+    def _show(self, text: str, end: str) -> None:
+        print(("\r\x1b[2K" if self.terminal else "") + clean(text), file=sys.stderr, end=end, flush=True)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.count > self.start:
+            self._show(self.line(self.clock()), end="\n")

@@ -1,0 +1,1 @@
+"""Real text and true labels that every Python installation carries."""

@@ -1,0 +1,1 @@
+"""Stage 5: a teacher to a smaller student."""

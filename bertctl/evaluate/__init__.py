@@ -1,0 +1,1 @@
+"""Stage 6: scores with intervals, and predictions."""

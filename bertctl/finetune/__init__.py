@@ -1,0 +1,1 @@
+"""Stage 4: a pretrained encoder to a task."""

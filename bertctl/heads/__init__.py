@@ -1,0 +1,1 @@
+"""Heads: what turns hidden states into predictions."""

@@ -1,0 +1,1 @@
+"""Metrics as sums over examples, and their intervals."""

@@ -1,0 +1,1 @@
+"""Stage 7: what the layers know."""

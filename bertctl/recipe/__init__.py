@@ -1,0 +1,1 @@
+"""Recipes: YAML text to typed, checked sections and back."""

@@ -1,0 +1,1 @@
+"""Tasks: what an example is, how it is read, encoded and scored."""

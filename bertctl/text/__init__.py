@@ -1,0 +1,1 @@
+"""Text: readers, WordPiece, sentences, windows."""

@@ -1,0 +1,1 @@
+"""Training: the loop, optimizers, schedules, precision, ranks, run folders."""

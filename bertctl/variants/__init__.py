@@ -1,0 +1,1 @@
+"""Families of encoders: presets and Hugging Face key names."""
