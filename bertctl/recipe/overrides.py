@@ -1,0 +1,80 @@
+"""`--set pretrain.training.steps=10`: one value laid over the tree of a recipe, before it is checked."""
+
+import re
+from typing import Any, NamedTuple
+
+from bertctl.recipe.yaml_tree import YamlError, parse_yaml
+
+Path = tuple[str | int, ...]
+
+
+class Override(NamedTuple):
+    """`value` for the key at `path`; `label` is how messages call it, as `--set seed=x` or `--model`."""
+
+    path: Path
+    value: Any
+    label: str
+
+
+def parse_override(text: str) -> Override:
+    """`a.b.0.c=value` or `a.b[0].c=value`; the value is read as YAML, by the same rules as a recipe.
+
+    Errors: ValueError with a sentence.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError("got no `=`, expected `key.key=value`")
+    parts = re.sub(r"\[(\d+)\]", r".\1", name.strip()).split(".")
+    if not all(parts):
+        raise ValueError(f"got the key `{name}`, expected names with one `.` between them")
+    path = tuple(int(part) if part.isdigit() else part for part in parts)
+    return Override(path, _value(value), f"--set {name}={value}")
+
+
+def _value(text: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        document = parse_yaml(text)
+    except YamlError as error:
+        raise ValueError(f"{error.message} (put text with special characters in double quotes)") from None
+    if document.problems:
+        raise ValueError(document.problems[0].message)
+    return document.tree
+
+
+def apply_override(tree: dict[str, Any], override: Override) -> list[Path]:
+    """Set the value in place; the paths that came to be (the key's own, and sections made on the way to it).
+
+    Errors: ValueError where the path leads through a value or past the end of a list.
+    """
+    made: list[Path] = []
+    place: Any = tree
+    for depth, (part, following) in enumerate(zip(override.path, (*override.path[1:], None), strict=True)):
+        here = override.path[:depth]
+        _check_step(place, part, here)
+        if following is None:
+            place[part] = override.value
+        elif isinstance(place, dict) and place.get(part) is None:
+            place[part] = {}
+            made.append(override.path[: depth + 1])
+        place = place[part]
+    return [*made, override.path]
+
+
+def _check_step(place: Any, part: str | int, here: Path) -> None:
+    name = dotted(here) or "the recipe"
+    if isinstance(place, list):
+        if not isinstance(part, int) or part >= len(place):
+            raise ValueError(
+                f"{name} is a list of {len(place)}, expected an index from 0 to {len(place) - 1}, got `{part}`"
+            )
+    elif not isinstance(place, dict):
+        raise ValueError(f"{name} is one value and has no key `{part}`")
+    elif isinstance(part, int):
+        raise ValueError(f"{name} is no list, expected the name of a key, got `{part}`")
+
+
+def dotted(path: Path) -> str:
+    """`("finetune", 0, "task")` -> `finetune.0.task`."""
+    return ".".join(str(part) for part in path)
