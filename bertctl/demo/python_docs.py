@@ -1,7 +1,7 @@
 """The corpus `python_docs`: English prose that every Python installation carries.
 
-The language reference of `pydoc_data` and the docstrings of the packages in `sources.PACKAGES`. A document is one topic of
-the reference, the docstring of a module or of a function, or a class with its methods. Nothing is imported or run.
+The language reference of `pydoc_data` and the docstrings of the packages in `sources.PACKAGES`. A document is one topic
+of the reference, the docstring of a module or of a function, or a class with its methods. Nothing is imported or run.
 """
 
 import ast
