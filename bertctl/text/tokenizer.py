@@ -139,7 +139,8 @@ class Tokenizer:
     def _by_word(self, encoding: tokenizers.Encoding, words: int) -> list[list[int]]:
         ids: list[list[int]] = [[] for _ in range(words)]
         for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
-            ids[word].append(token)
+            if word is not None:  # only tokens of a post-processor have no word, and none is asked for
+                ids[word].append(token)
         return [pieces or [self.unk_id] for pieces in ids]
 
     def _encode_batch(self, texts: Sequence[str], allow_special: bool) -> list[tokenizers.Encoding]:
