@@ -1,0 +1,88 @@
+"""Index records: where the segments of each training example lie in the token shards. No token is copied.
+
+One file `examples-<phase>-<split>.safetensors` a (phase, split), with one array a column, all of the same length.
+`start` and `stop` are token positions inside the shard; segment B is empty (`b_start == b_stop`) where there is
+none. `label`: -1 none; next sentence 0 = B follows A, 1 = B is random (as Hugging Face counts); sentence order 0 =
+in order, 1 = swapped.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertctl.artifacts.manifest import verify
+from bertctl.artifacts.tensors import map_arrays, save_tensors
+from bertctl.errors import BertctlError
+
+KIND = "pairs"
+COLUMNS: dict[str, str] = {
+    "a_shard": "int32",
+    "a_start": "int64",
+    "a_stop": "int64",
+    "b_shard": "int32",
+    "b_start": "int64",
+    "b_stop": "int64",
+    "label": "int8",
+}
+
+
+def write_examples(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write the columns of one file; each is cast to its type in COLUMNS, which must lose nothing.
+
+    Errors: ValueError for a missing or unknown column, lengths that differ, or values that do not fit;
+    EnvironmentFault.
+    """
+    if columns.keys() != COLUMNS.keys():
+        raise ValueError(f"got columns {sorted(columns)}, expected {sorted(COLUMNS)}")
+    arrays = {name: np.asarray(columns[name]).astype(kind) for name, kind in COLUMNS.items()}
+    changed = [name for name in COLUMNS if not np.array_equal(arrays[name], columns[name])]
+    if changed:
+        raise ValueError(f"values of {changed} do not fit their types")
+    if problem := _problem(arrays):
+        raise ValueError(problem)
+    save_tensors(path, arrays, {"kind": KIND})
+
+
+class Examples:
+    """The examples of one file, memory-mapped, from a verified folder. `columns`: name -> array of `len(examples)`.
+
+    Errors: BertctlError if the file's folder does not verify or the columns are not as written by `write_examples`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.name not in verify(path.parent, kind=KIND).files:
+            raise BertctlError(f"{path}: no such examples, expected one of {_names(path.parent)}")
+        self.path = path
+        self.columns = map_arrays(path)
+        kinds = {name: str(array.dtype) for name, array in self.columns.items()}
+        problem = f"got columns {kinds}, expected {COLUMNS}" if kinds != COLUMNS else _problem(self.columns)
+        if problem:
+            raise BertctlError(f"{path}: {problem}")
+
+    def __len__(self) -> int:
+        return len(self.columns["label"])
+
+
+def _names(folder: Path) -> str:
+    return ", ".join(sorted(path.name for path in folder.glob("examples-*.safetensors"))) or "(none in this folder)"
+
+
+def _problem(columns: Mapping[str, NDArray[Any]]) -> str | None:
+    """What is wrong with the values, if anything: one check for the writer and the reader."""
+    if any(array.ndim != 1 for array in columns.values()) or len({len(array) for array in columns.values()}) != 1:
+        return f"got shapes {[array.shape for array in columns.values()]}, expected flat columns of one length"
+    for side in ("a", "b"):
+        shard, start, stop = columns[f"{side}_shard"], columns[f"{side}_start"], columns[f"{side}_stop"]
+        wrong = (shard < 0) | (start < 0) | ((stop <= start) if side == "a" else (stop < start))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            return f"row {row}: segment {side} runs from {start[row]} to {stop[row]} in shard {shard[row]}"
+    wrong = (columns["label"] < -1) | (columns["label"] > 1)
+    return (
+        f"row {int(np.argmax(wrong))}: got label {columns['label'][np.argmax(wrong)]}, expected -1, 0 or 1"
+        if wrong.any()
+        else None
+    )
