@@ -1,0 +1,41 @@
+"""Multi-head self-attention.
+
+Shapes: B batch, T tokens, H heads, D head size, E hidden size.
+"""
+
+from torch import Tensor, nn
+
+from bertctl.encoder.kernels import KERNELS, choose_kernel, reference
+from bertctl.encoder.positions import NoPosition
+
+
+class Attention(nn.Module):
+    """Every token looks at every real token. Source: arXiv:1706.03762, section 3.2.2."""
+
+    def __init__(self, hidden_size: int, num_heads: int, dropout: float, use_bias: bool) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query = nn.Linear(hidden_size, hidden_size, bias=use_bias)
+        self.key = nn.Linear(hidden_size, hidden_size, bias=use_bias)
+        self.value = nn.Linear(hidden_size, hidden_size, bias=use_bias)
+        self.output = nn.Linear(hidden_size, hidden_size, bias=use_bias)
+
+    def forward(
+        self, hidden: Tensor, key_mask: Tensor | None, position: NoPosition, want_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """[B, T, E] -> ([B, T, E], weights [B, H, T, T] if asked for)."""
+        q, k, v = (self._split(project(hidden)) for project in (self.query, self.key, self.value))
+        q, k = position.rotate(q, k)
+        bias = position.bias(hidden.shape[1])
+        dropout = self.dropout if self.training else 0.0
+        weights: Tensor | None = None
+        if want_weights:
+            context, weights = reference(q, k, v, key_mask, bias, dropout)
+        else:
+            context = KERNELS[choose_kernel(hidden.device.type, hidden.shape[1])](q, k, v, key_mask, bias, dropout)
+        return self.output(context.transpose(1, 2).flatten(2)), weights
+
+    def _split(self, projected: Tensor) -> Tensor:
+        """[B, T, E] -> [B, H, T, D]."""
+        return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

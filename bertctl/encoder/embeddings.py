@@ -1,0 +1,31 @@
+"""Token + segment + position embeddings.
+
+Shapes: B batch, T tokens, E hidden size.
+"""
+
+from torch import Tensor, nn
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.norms import build_norm
+from bertctl.encoder.positions import NoPosition
+
+
+class Embeddings(nn.Module):
+    """Sum of the parts, norm, dropout; projected up if factorised. Source: arXiv:1810.04805, figure 2."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        width = config.embedding_size or config.hidden_size
+        self.word = nn.Embedding(config.vocab_size, width)
+        self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
+        self.norm = build_norm(config, width)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position: NoPosition) -> Tensor:
+        """[B, T] ids -> [B, T, E]; without `token_type_ids` every token belongs to segment 0."""
+        embedded = self.word(input_ids)
+        if self.segment is not None:
+            embedded = embedded + (self.segment.weight[0] if token_type_ids is None else self.segment(token_type_ids))
+        embedded = self.dropout(self.norm(position.add(embedded)))
+        return embedded if self.project is None else self.project(embedded)

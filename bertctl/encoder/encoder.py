@@ -1,0 +1,79 @@
+"""The encoder: embeddings, a stack of blocks, and what comes out.
+
+Shapes: B batch, T tokens, H heads, E hidden size, L layers.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from bertctl.encoder.block import Block
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.embeddings import Embeddings
+from bertctl.encoder.init import initialise
+from bertctl.encoder.norms import build_norm
+from bertctl.encoder.positions import build_position
+
+
+@dataclass(frozen=True)
+class EncoderOutput:
+    """last_hidden_state [B, T, E]; if asked for: hidden_states, L + 1 of [B, T, E], number 0 the embedding output and
+    number L equal to last_hidden_state; attentions, L of [B, H, T, T]."""
+
+    last_hidden_state: Tensor
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class Encoder(nn.Module):
+    """A bidirectional Transformer encoder made of the parts that its config names."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.position = build_position(config)
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(Block(config) for _ in range(config.num_hidden_layers))
+        self.final_norm = build_norm(config, config.hidden_size) if config.norm_place == "pre" else None
+        self.gradient_checkpointing = False
+        initialise(self, config.initializer_range)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> EncoderOutput:
+        """Encode ids.
+
+        Shapes: input_ids, token_type_ids [B, T] int64; attention_mask [B, T], true or 1 = real token, None = all real.
+        Errors: ValueError if T is larger than max_position_embeddings.
+        """
+        if input_ids.shape[1] > self.config.max_position_embeddings:
+            raise ValueError(f"{input_ids.shape[1]} tokens, but the encoder has {self.config.max_position_embeddings}")
+        key_mask = None if attention_mask is None else attention_mask.bool()
+        hidden = self.embeddings(input_ids, token_type_ids, self.position)
+        states, attentions = [hidden], []
+        for layer in self.layers:
+            hidden, weights = self._run(layer, hidden, key_mask, output_attentions)
+            states.append(hidden)
+            attentions.append(weights)
+        if self.final_norm is not None:
+            states[-1] = self.final_norm(hidden)
+        return EncoderOutput(
+            last_hidden_state=states[-1],
+            hidden_states=tuple(states) if output_hidden_states else None,
+            attentions=tuple(w for w in attentions if w is not None) if output_attentions else None,
+        )
+
+    def _run(
+        self, layer: nn.Module, hidden: Tensor, key_mask: Tensor | None, want_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """One layer; under gradient checkpointing its inside is computed again in the backward pass, not kept."""
+        if self.gradient_checkpointing and self.training:
+            return checkpoint(layer, hidden, key_mask, self.position, want_weights, use_reentrant=False)  # type: ignore[no-any-return]
+        return layer(hidden, key_mask, self.position, want_weights)  # type: ignore[no-any-return]

@@ -1,0 +1,64 @@
+"""An encoder with its heads: what is trained, saved and loaded.
+
+Shapes: B batch, T tokens, N masked positions, E hidden size, V vocabulary, C labels.
+"""
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.encoder import Encoder, EncoderOutput
+from bertctl.encoder.init import initialise
+from bertctl.heads.pooling import Pooler
+from bertctl.heads.table import HEADS
+
+
+class Model(nn.Module):
+    """`heads` maps names of `HEADS` to their number of outputs (0 for masked_lm: the vocabulary). The pooler is there
+    when a head reads pooled vectors, or when `pooler` asks for it (a bare encoder that was saved with one)."""
+
+    def __init__(self, config: EncoderConfig, heads: Mapping[str, int], *, pooler: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.head_outputs = dict(heads)
+        self.encoder = Encoder(config)
+        pooled = pooler or any(HEADS[name].reads == "pooled" for name in heads)
+        self.pooler = Pooler(config.hidden_size, config.pooler_act) if pooled else None
+        self.heads = nn.ModuleDict(
+            {name: HEADS[name].build(config, *([count] if count else [])) for name, count in heads.items()}
+        )
+        for part in (self.pooler, self.heads):
+            if part is not None:
+                initialise(part, config.initializer_range)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> EncoderOutput:
+        """The encoder's output; `logits` and `masked_logits` read it."""
+        return self.encoder(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+        )
+
+    def logits(self, head: str, output: EncoderOutput) -> Tensor:
+        """[B, C] for a head that reads pooled vectors, [B, T, C] for one that reads tokens."""
+        hidden = output.last_hidden_state
+        if HEADS[head].reads == "pooled":
+            assert self.pooler is not None  # made in __init__ whenever such a head exists
+            hidden = self.pooler(hidden)
+        return self.heads[head](hidden)
+
+    def masked_logits(self, output: EncoderOutput, positions: Tensor) -> Tensor:
+        """Vocabulary logits [N, V] at `positions` [N], indices into the flattened [B * T] tokens."""
+        rows = output.last_hidden_state.flatten(0, 1)[positions]
+        return self.heads["masked_lm"](rows, self.encoder.embeddings.word.weight)

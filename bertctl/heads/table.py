@@ -1,0 +1,67 @@
+"""The heads, and the table that names them.
+
+Shapes: N rows, B batch, T tokens, E hidden size, V vocabulary, C labels.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.feedforward import ACTIVATIONS
+from bertctl.encoder.norms import build_norm
+
+
+class MaskedLMHead(nn.Module):
+    """norm(act(W h)), then scores against the word embeddings and a bias. Source: arXiv:1810.04805 and its released
+    code, where the output matrix is the embedding matrix; so it is passed in and not stored twice."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        width = config.embedding_size or config.hidden_size
+        self.transform = nn.Linear(config.hidden_size, width)
+        self.act = ACTIVATIONS[config.hidden_act]
+        self.norm = build_norm(config, width)
+        self.bias = nn.Parameter(nn.init.zeros_(self.transform.weight.new_empty(config.vocab_size)))
+
+    def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
+        """hidden [N, E] of the positions to predict, word_embeddings [V, E]; returns logits [N, V]."""
+        return nn.functional.linear(self.norm(self.act(self.transform(hidden))), word_embeddings, self.bias)
+
+
+class LabelHead(nn.Module):
+    """Dropout and one linear layer: for pooled vectors [B, E] or for every token [B, T, E]."""
+
+    def __init__(self, config: EncoderConfig, num_labels: int) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.output = nn.Linear(config.hidden_size, num_labels)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[..., E] -> [..., C]."""
+        return self.output(self.dropout(hidden))
+
+
+class SentencePairHead(LabelHead):
+    """Next sentence or sentence order: as `LabelHead`, but BERT has no dropout there."""
+
+    def __init__(self, config: EncoderConfig, num_labels: int) -> None:
+        super().__init__(config, num_labels)
+        self.dropout = nn.Identity()
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """What a head reads and which class it is; `reads` masked = the rows chosen for prediction."""
+
+    reads: Literal["masked", "pooled", "tokens"]
+    build: type[nn.Module]
+
+
+HEADS: dict[str, HeadKind] = {
+    "masked_lm": HeadKind("masked", MaskedLMHead),
+    "sentence_pair": HeadKind("pooled", SentencePairHead),
+    "sequence": HeadKind("pooled", LabelHead),
+    "token": HeadKind("tokens", LabelHead),
+}

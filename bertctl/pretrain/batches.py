@@ -1,0 +1,142 @@
+"""From index records to masked batches.
+
+Shapes: B batch, T tokens, N masked positions.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertctl.artifacts.examples import Examples
+from bertctl.artifacts.shards import TokenShards
+from bertctl.pretrain.masking import Flags, Ids, Masking, mask_tokens
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.batching import Batch, rank_share, step_examples, to_tensors
+from bertctl.training.runtime import Runtime
+
+HELD_OUT_EPOCH = (1 << 20) - 1  # no run gets here: held-out masks are the same at every evaluation
+WIDTH_MULTIPLE = 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Unmasked examples: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], padded to one width; all arrays [B, T]."""
+
+    input_ids: Ids
+    attention_mask: Flags
+    token_type_ids: Ids
+    word_starts: Flags
+    special: Flags
+
+
+@dataclass(frozen=True)
+class ExampleReader:
+    """Reads examples of one phase and split out of the token shards."""
+
+    shards: TokenShards
+    examples: Examples
+    tokenizer: Tokenizer
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def rows(self, ids: Ids) -> Rows:
+        """The examples `ids` [B], in that order."""
+        columns = {name: column[ids] for name, column in self.examples.columns.items()}
+        a, b = columns["a_stop"] - columns["a_start"], columns["b_stop"] - columns["b_start"]
+        lengths = a + 2 + np.where(b > 0, b + 1, 0)
+        width = -(-int(lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+        input_ids = np.full((len(ids), width), self.tokenizer.pad_id, dtype=np.int64)
+        token_type_ids = np.zeros_like(input_ids)
+        word_starts, special = np.zeros(input_ids.shape, dtype=bool), np.zeros(input_ids.shape, dtype=bool)
+        for row in range(len(ids)):
+            place = self._special(row, 0, self.tokenizer.cls_id, input_ids, special)
+            for segment, side in enumerate(("a", "b") if b[row] else ("a",)):
+                begin = place
+                shard = self.shards.shards[columns[f"{side}_shard"][row]]
+                start, stop = int(columns[f"{side}_start"][row]), int(columns[f"{side}_stop"][row])
+                place += stop - start
+                input_ids[row, begin:place] = shard.tokens[start:stop]
+                word_starts[row, begin:place] = shard.words(start, stop)
+                place = self._special(row, place, self.tokenizer.sep_id, input_ids, special)
+                token_type_ids[row, begin:place] = segment
+        real = np.arange(width)[None, :] < lengths[:, None]
+        return Rows(input_ids, real, token_type_ids, word_starts, special)
+
+    @staticmethod
+    def _special(row: int, place: int, token: int, input_ids: Ids, special: Flags) -> int:
+        input_ids[row, place], special[row, place] = token, True
+        return place + 1
+
+    def labels(self, ids: Ids) -> NDArray[np.int64]:
+        """Labels of the sentence pairs [B]; -1 where there is no pair."""
+        return self.examples.columns["label"][ids].astype(np.int64)
+
+    def has_pairs(self) -> bool:
+        """Whether the examples are labelled sentence pairs."""
+        return bool(len(self) and self.examples.columns["label"][0] >= 0)
+
+
+def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Masking, seed: int, segments: bool) -> Batch:
+    """One micro-batch as tensors: input_ids, attention_mask, token_type_ids [B, T], masked_positions [N] (indices into
+    the flattened batch), labels [N], and pair_labels [B] if there are pairs. `segments` False leaves segments out."""
+    rows = reader.rows(ids)
+    eligible = rows.attention_mask & ~rows.special
+    masked, chosen = mask_tokens(
+        rows.input_ids, eligible, rows.word_starts, ids, epochs, masking=masking, seed=seed
+    )
+    positions = np.flatnonzero(chosen)
+    arrays: dict[str, NDArray[np.generic]] = {
+        "input_ids": masked,
+        "attention_mask": rows.attention_mask,
+        "masked_positions": positions,
+        "labels": rows.input_ids.reshape(-1)[positions],
+    }
+    if segments:
+        arrays["token_type_ids"] = rows.token_type_ids
+    if reader.has_pairs():
+        arrays["pair_labels"] = reader.labels(ids)
+    return to_tensors(arrays)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps `first` to `last` train on `reader`."""
+
+    first: int
+    last: int
+    reader: ExampleReader
+
+
+@dataclass(frozen=True)
+class MaskedBatches:
+    """The micro-batches of any step, for one rank: a pure function of the step."""
+
+    phases: list[Phase]
+    batch_size: int
+    micro_batch_size: int | None
+    masking: Masking
+    seed: int
+    segments: bool
+    runtime: Runtime
+
+    def __call__(self, step: int) -> list[Batch]:
+        """The micro-batches of `step`."""
+        phase = next(phase for phase in self.phases if phase.first <= step <= phase.last)
+        epochs, ids = step_examples(step - phase.first + 1, self.batch_size, len(phase.reader), self.seed)
+        shares = rank_share(
+            ids,
+            rank=self.runtime.rank,
+            world_size=self.runtime.world_size,
+            micro_batch_size=self.micro_batch_size,
+        )
+        return [self.batch(phase.reader, ids[share], epochs[share]) for share in shares]
+
+    def batch(self, reader: ExampleReader, ids: Ids, epochs: Ids) -> Batch:
+        """Examples `ids` [B] with the masks of `epochs` [B]."""
+        return masked_batch(reader, ids, epochs, masking=self.masking, seed=self.seed, segments=self.segments)
+
+    def held_out(self, reader: ExampleReader, ids: Ids) -> Batch:
+        """Held-out examples with masks that never change."""
+        return self.batch(reader, ids, np.full_like(ids, HELD_OUT_EPOCH))

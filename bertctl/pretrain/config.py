@@ -1,0 +1,66 @@
+"""The `pretrain` section. No torch."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from bertctl.recipe.section import Section
+from bertctl.training.config import TrainingSection
+from bertctl.variants.config import EncoderSection
+
+
+class MaskingSection(Section):
+    """Which tokens are hidden and what replaces them; what is left of the two shares keeps its token."""
+
+    probability: float = Field(default=0.15, gt=0, lt=1)
+    """Share of the ordinary tokens of an example that are predicted."""
+    unit: Literal["token", "word"] = "token"
+    """Choose single tokens, or whole words."""
+    mask_share: float = Field(default=0.8, ge=0, le=1)
+    """Share of the chosen tokens that become [MASK]."""
+    random_share: float = Field(default=0.1, ge=0, le=1)
+    """Share of the chosen tokens that become a random ordinary token."""
+
+    @model_validator(mode="after")
+    def _shares(self) -> "MaskingSection":
+        if self.mask_share + self.random_share > 1:
+            raise ValueError(f"mask_share {self.mask_share} and random_share {self.random_share} add up to more than 1")
+        return self
+
+
+class PhaseSection(Section):
+    """A stretch of the run on examples of one length, as BERT's 128 tokens and then 512."""
+
+    name: str
+    """A phase that build-pairs wrote."""
+    share: float = Field(gt=0, le=1)
+    """Its share of the steps."""
+
+
+class PretrainSection(Section):
+    """Masked-language-model pretraining, with sentence pairs if the examples have them."""
+
+    pairs: Path | None = None
+    """The folder that build-pairs wrote; workdir/build_pairs if not given."""
+    tokens: Path | None = None
+    """The folder that tokenize wrote and that the pairs point into; workdir/tokenize if not given."""
+    init_from: str | None = None
+    """A checkpoint folder or hub name to continue from, in place of fresh weights; its encoder is then used."""
+    encoder: EncoderSection = EncoderSection()
+    """The encoder to train from scratch."""
+    masking: MaskingSection = MaskingSection()
+    """How tokens are masked, anew in every epoch."""
+    phases: list[PhaseSection] = []
+    """Phases in order; all that build-pairs wrote, in equal shares, if not given."""
+    held_out_examples: int = Field(default=2000, ge=1)
+    """At most so many held-out examples are scored, always the same with the same masks."""
+    training: TrainingSection = TrainingSection()
+    """Length, batch, optimizer, bookkeeping."""
+
+    @model_validator(mode="after")
+    def _phase_shares(self) -> "PretrainSection":
+        total = sum(phase.share for phase in self.phases)
+        if self.phases and abs(total - 1) > 1e-6:
+            raise ValueError(f"the phases' shares add up to {total}, expected 1")
+        return self

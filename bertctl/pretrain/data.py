@@ -1,0 +1,97 @@
+"""What pretraining reads: pairs of every phase, the token shards they point into, and their held-out part."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bertctl.artifacts.examples import Examples, phases
+from bertctl.artifacts.manifest import tree_hash, verify
+from bertctl.artifacts.shards import TokenShards
+from bertctl.encoder.config import EncoderConfig
+from bertctl.errors import BertctlError
+from bertctl.pretrain.batches import ExampleReader, MaskedBatches, Phase
+from bertctl.pretrain.config import MaskingSection, PhaseSection, PretrainSection
+from bertctl.pretrain.masking import Masking, ordinary_ids
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class PretrainingData:
+    """Readers by phase; `held_out` is the last phase's, so that its loss is comparable over the whole run."""
+
+    tokenizer: Tokenizer
+    shards: TokenShards
+    train: dict[str, ExampleReader]
+    held_out: ExampleReader
+    hashes: dict[str, str]
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest example."""
+        return max(int(reader.examples.lengths().max()) for reader in (*self.train.values(), self.held_out))
+
+
+def open_data(section: PretrainSection) -> PretrainingData:
+    """Open and verify the folders that the section names. Errors: BertctlError if one is not named or was changed, or if
+    the pairs were built from other tokens."""
+    if section.pairs is None or section.tokens is None:
+        missing = "pairs" if section.pairs is None else "tokens"
+        raise BertctlError(f"pretrain.{missing}: not given", hint=f"add `--set pretrain.{missing}=FOLDER` or a workdir")
+    manifest = verify(section.pairs, kind="pairs")
+    tokens_hash = tree_hash(section.tokens)
+    if manifest.inputs.get("tokens") != tokens_hash:
+        raise BertctlError(
+            f"{section.pairs}: built from other tokens than {section.tokens}", hint="run `bertctl build-pairs` again"
+        )
+    shards, tokenizer = TokenShards(section.tokens), Tokenizer.load(section.tokens)
+    names = [phase.name for phase in section.phases] or phases(section.pairs)
+    readers = {
+        split: {
+            name: ExampleReader(shards, Examples(section.pairs / f"examples-{name}-{split}.safetensors"), tokenizer)
+            for name in names
+        }
+        for split in ("train", "held_out")
+    }
+    empty = [f"{section.pairs}: phase '{n}' has no {s} examples" for s in readers for n in names if not len(readers[s][n])]
+    if empty:
+        raise BertctlError(*empty, hint="build pairs with a larger corpus or a larger held_out_fraction")
+    hashes = {"pairs": tree_hash(section.pairs), "tokens": tokens_hash, "vocabulary": tokenizer.hash}
+    return PretrainingData(tokenizer, shards, readers["train"], readers["held_out"][names[-1]], hashes)
+
+
+def make_batches(
+    section: PretrainSection, data: PretrainingData, config: EncoderConfig, *, steps: int, seed: int, runtime: Runtime
+) -> MaskedBatches:
+    """The micro-batches of every step. Errors: BertctlError if the batch does not divide among the ranks."""
+    training = section.training
+    if training.batch_size % runtime.world_size:
+        raise BertctlError(f"training.batch_size {training.batch_size} is not a multiple of {runtime.world_size} ranks")
+    return MaskedBatches(
+        phases=plan_phases(section.phases, data.train, steps),
+        batch_size=training.batch_size,
+        micro_batch_size=training.micro_batch_size,
+        masking=make_masking(section.masking, data.tokenizer),
+        seed=seed,
+        segments=config.type_vocab_size > 0,
+        runtime=runtime,
+    )
+
+
+def make_masking(section: MaskingSection, tokenizer: Tokenizer) -> Masking:
+    """The section's masking for a vocabulary."""
+    values: dict[str, Any] = section.model_dump()
+    return Masking(
+        mask_id=tokenizer.mask_id, ordinary_ids=ordinary_ids(tokenizer.vocab_size, tokenizer.special_ids), **values
+    )
+
+
+def plan_phases(sections: list[PhaseSection], readers: dict[str, ExampleReader], steps: int) -> list[Phase]:
+    """Which steps belong to which phase: rounded shares, equal ones if none are given; together exactly `steps`."""
+    shares = [section.share for section in sections] or [1 / len(readers)] * len(readers)
+    planned, first, total = [], 1, 0.0
+    for reader, share in zip(readers.values(), shares, strict=True):
+        total += share
+        last = steps if len(planned) == len(readers) - 1 else round(total * steps)
+        planned.append(Phase(first, last, reader))
+        first = last + 1
+    return planned

@@ -1,0 +1,95 @@
+"""Held-out scores of a masked language model, and the floor that they are compared with."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F
+
+from bertctl import signals
+from bertctl.artifacts.shards import TokenShards
+from bertctl.console import warn
+from bertctl.pretrain.batches import ExampleReader, MaskedBatches
+from bertctl.pretrain.masking import Ids
+from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.training.runtime import Runtime
+
+MOST_TOKENS_COUNTED = 50_000_000
+PLATEAU_SHARE = 0.97  # of the unigram entropy: a model above it has learned little but how often each token occurs
+
+
+def score_rows(
+    objective: PretrainingObjective, reader: ExampleReader, ids: Ids, batches: MaskedBatches, batch_size: int = 64
+) -> NDArray[np.float64]:
+    """Sums for each example [len(ids), 4]: loss, right tokens, masked tokens, right pairs. Every example once; masks
+    and so results do not depend on the batch size."""
+    objective.eval()
+    rows = np.zeros((len(ids), 4))
+    order = np.argsort(-reader.examples.lengths()[ids], kind="stable")  # like lengths together: little padding
+    with torch.inference_mode():
+        for begin in range(0, len(ids), batch_size):
+            signals.check("scoring held-out examples")
+            chosen = order[begin : begin + batch_size]
+            rows[chosen] = _batch_rows(objective, reader, ids[chosen], batches)
+    return rows
+
+
+def _batch_rows(
+    objective: PretrainingObjective, reader: ExampleReader, ids: Ids, batches: MaskedBatches
+) -> NDArray[np.float64]:
+    runtime = batches.runtime
+    batch = {name: tensor.to(runtime.device) for name, tensor in batches.held_out(reader, ids).items()}
+    with runtime.autocast():
+        masked, pair = objective.logits(batch)
+    example = (batch["masked_positions"] // batch["input_ids"].shape[1]).cpu().numpy()
+    losses = F.cross_entropy(masked.float(), batch["labels"], reduction="none").double().cpu().numpy()
+    right = (masked.argmax(dim=-1) == batch["labels"]).double().cpu().numpy()
+    rows = np.zeros((len(ids), 4))
+    for column, values in enumerate((losses, right, np.ones_like(right))):
+        rows[:, column] = np.bincount(example, weights=values, minlength=len(ids))
+    if pair is not None:
+        rows[:, 3] = (pair.argmax(dim=-1) == batch["pair_labels"]).double().cpu().numpy()
+    return rows
+
+
+def evaluate_held_out(
+    objective: PretrainingObjective, reader: ExampleReader, batches: MaskedBatches, most: int
+) -> dict[str, Any]:
+    """Loss (nats), perplexity and accuracy over masked tokens, accuracy over pairs; over all ranks, each example once."""
+    runtime: Runtime = batches.runtime
+    ids = np.linspace(0, len(reader) - 1, min(most, len(reader))).round().astype(np.int64)
+    mine = ids[runtime.rank :: runtime.world_size]
+    sums = score_rows(objective, reader, mine, batches).sum(axis=0) if len(mine) else np.zeros(4)
+    loss, right, tokens, pairs = runtime.sum(torch.tensor(sums, device=runtime.device)).tolist()
+    result: dict[str, Any] = {"examples": len(ids), "masked_tokens": int(tokens)}
+    result |= {"mlm_loss": loss / max(tokens, 1), "mlm_accuracy": right / max(tokens, 1)}
+    result["perplexity"] = math.exp(min(result["mlm_loss"], 700.0))
+    if reader.has_pairs():
+        result["sentence_pair_accuracy"] = pairs / len(ids)
+    return result
+
+
+def unigram_entropy(shards: TokenShards, ordinary_ids: Ids) -> float:
+    """Entropy in nats of how often each ordinary token occurs: the loss of a model that knows nothing else. Over at
+    most 50 million tokens, evenly from all shards."""
+    counts = np.zeros(shards.vocab_size, dtype=np.int64)
+    share = min(1.0, MOST_TOKENS_COUNTED / max(1, shards.num_tokens))
+    for shard in shards.shards:
+        tokens = shard.tokens[: math.ceil(len(shard.tokens) * share)]
+        counts += np.bincount(tokens, minlength=shards.vocab_size)
+    frequencies = counts[ordinary_ids] / max(1, counts[ordinary_ids].sum())
+    frequencies = frequencies[frequencies > 0]
+    return float(-(frequencies * np.log(frequencies)).sum())
+
+
+def on_plateau(loss: float, entropy: float) -> bool:
+    """Warn, and say True, if the loss sits on the unigram entropy."""
+    stuck = loss > PLATEAU_SHARE * entropy
+    if stuck:
+        warn(
+            f"held-out loss {loss:.3f} nats is no better than token frequencies alone ({entropy:.3f}): usual causes are "
+            "too few steps, a rate too high or too low, a warm-up too short, or post-norm in a deep encoder"
+        )
+    return stuck

@@ -1,0 +1,160 @@
+"""Stage 3: pretrain an encoder on masked tokens. Read it from top to bottom."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertctl.artifacts.checkpoint import resolve_model
+from bertctl.console import Progress, note
+from bertctl.errors import BertctlError, Stopped
+from bertctl.heads.model import Model
+from bertctl.pretrain.config import PretrainSection
+from bertctl.pretrain.data import PretrainingData, make_batches, open_data
+from bertctl.pretrain.held_out import evaluate_held_out, on_plateau, unigram_entropy
+from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.training import runtime as runtimes
+from bertctl.training.batching import Prefetch, mix
+from bertctl.training.loop import fit
+from bertctl.training.meter import Meter
+from bertctl.training.optim import build_optimizer
+from bertctl.training.run_folder import RunFolder
+from bertctl.training.schedule import lr_share
+from bertctl.variants.config import encoder_config
+from bertctl.variants.hf import load_model, save_model
+
+DEFAULT_EPOCHS = 40.0  # BERT's, arXiv:1810.04805, appendix A.2
+
+
+def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
+    """Train, writing checkpoints, metrics.jsonl and at the end `model/` into `out`. Returns the result that is also in
+    result.json. Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault."""
+    began = time.monotonic()
+    data = open_data(section)
+    training = section.training
+    examples = sum(len(reader) for reader in data.train.values())
+    steps = training.steps_for(examples, DEFAULT_EPOCHS)
+    with runtimes.start(training.precision) as runtime:
+        model = build_model(section, data, seed)
+        objective = PretrainingObjective(model).to(runtime.device)
+        model.encoder.gradient_checkpointing = training.gradient_checkpointing
+        optimizer = build_optimizer(training.optimizer, objective)
+        batches = make_batches(section, data, model.config, steps=steps, seed=seed, runtime=runtime)
+        fingerprint = fingerprint_of(section, data, seed=seed, steps=steps, precision=str(runtime.dtype))
+        with RunFolder(
+            out,
+            kind="pretrain",
+            resume=resume,
+            keep=training.keep_checkpoints,
+            fingerprint=fingerprint,
+            inputs=data.hashes,
+            rank=runtime.rank,
+        ) as folder:
+            if folder.finished:
+                note(f"{out}: this run is finished; nothing to do")
+                return folder.result
+            start, meter = folder.restore(model, optimizer), Meter()
+            entropy = unigram_entropy(data.shards, batches.masking.ordinary_ids)
+            note(f"pretrain: {describe(model)} on {runtimes.describe(runtime)}; unigram entropy {entropy:.3f} nats")
+            evaluation: dict[str, Any] = {}
+            micro_batches = Prefetch(batches, steps)
+            with Progress("pretrain", "steps", steps, start=start) as progress:
+                for step in fit(
+                    objective,
+                    micro_batches,
+                    optimizer=optimizer,
+                    schedule=lambda number: lr_share(training.schedule, number, steps),
+                    start=start,
+                    steps=steps,
+                    runtime=runtime,
+                    max_grad_norm=training.max_grad_norm,
+                    seed=seed,
+                ):
+                    meter.add(step)
+                    last = step.number == steps
+                    if last or step.number % training.log_every_steps == 0:
+                        speed = meter.lap()
+                        folder.log(step_line(step, speed))
+                        progress.update(step.number, f"loss {step.loss:.3f}  {speed:,.0f} tokens/s")
+                    if last or due(step.number, training.evaluate_every_steps):
+                        evaluation = evaluate_held_out(objective, data.held_out, batches, section.held_out_examples)
+                        folder.log({"step": step.number, "split": "held_out", **evaluation})
+                    stop = runtime.agree_on_signal()
+                    if stop or due(step.number, training.save_every_steps):
+                        folder.save(step.number, model, optimizer)
+                    if stop:
+                        raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
+            micro_batches.close()
+            if not evaluation:  # resumed behind the last step: only the end is missing
+                evaluation = evaluate_held_out(objective, data.held_out, batches, section.held_out_examples)
+            result = {
+                "steps": steps,
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "train_examples": examples,
+                "tokens_per_second": round(meter.overall(), 1),
+                **evaluation,
+                "unigram_entropy": entropy,
+                "plateau": on_plateau(evaluation["mlm_loss"], entropy),
+                "seconds": round(time.monotonic() - began, 2),
+            }
+            folder.finish(lambda temp: save_model(temp, model, data.tokenizer, extra={"stage": "pretrain"}), result)
+            return result
+
+
+def build_model(section: PretrainSection, data: PretrainingData, seed: int) -> Model:
+    """Fresh weights, or those of a checkpoint with the same vocabulary; with the heads that the examples call for."""
+    heads = {"masked_lm": 0} | ({"sentence_pair": 2} if data.held_out.has_pairs() else {})
+    torch.manual_seed(mix(seed, 0))
+    if section.init_from is not None:
+        loaded = load_model(resolve_model(section.init_from), heads)
+        config, model = loaded.model.config, loaded.model
+        if loaded.new_tensors:
+            note(f"init_from: drawn anew because the checkpoint has none: {', '.join(loaded.new_tensors)}")
+    else:
+        config = encoder_config(
+            section.encoder, vocab_size=data.tokenizer.vocab_size, pad_token_id=data.tokenizer.pad_id
+        )
+        model = Model(config, heads)
+    if config.vocab_size < data.tokenizer.vocab_size:
+        raise BertctlError(f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}")
+    if config.max_position_embeddings < data.longest:
+        raise BertctlError(
+            f"the encoder reads at most {config.max_position_embeddings} tokens, the longest example has {data.longest}",
+            hint=f"--set pretrain.encoder.max_position_embeddings={data.longest}",
+        )
+    return model
+
+
+def fingerprint_of(
+    section: PretrainSection, data: PretrainingData, *, seed: int, steps: int, precision: str
+) -> dict[str, Any]:
+    """Everything that must be equal for a resumed run to equal the uninterrupted one."""
+    bookkeeping = {"log_every_steps", "evaluate_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "steps"}
+    values = section.model_dump(mode="json", exclude={"pairs": True, "tokens": True, "training": bookkeeping})
+    return {**values, **data.hashes, "seed": seed, "steps": steps, "precision": precision}
+
+
+def step_line(step: Any, speed: float) -> dict[str, Any]:
+    """A line of metrics.jsonl."""
+    return {
+        "step": step.number,
+        "split": "train",
+        "loss": step.loss,
+        **{f"loss_{term}": value for term, value in step.losses.items()},
+        "grad_norm": step.grad_norm,
+        "lr": step.lr,
+        "tokens_per_second": round(speed, 1),
+    }
+
+
+def due(step: int, every: int | None) -> bool:
+    """Whether something that happens every so many steps happens at this one."""
+    return every is not None and step % every == 0
+
+
+def describe(model: Model) -> str:
+    """One phrase about a model."""
+    config = model.config
+    count = sum(p.numel() for p in model.parameters())
+    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {count:,} parameters"

@@ -1,0 +1,113 @@
+"""Where training runs: device, precision, ranks. The only file that knows torch.distributed."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from bertctl import signals
+from bertctl.errors import WorkerLost
+
+RANK_TIMEOUT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A process among `world_size` of them; `dtype` is the arithmetic of the forward pass."""
+
+    device: torch.device
+    dtype: torch.dtype
+    rank: int = 0
+    world_size: int = 1
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Forward passes run under this."""
+        if self.dtype == torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """`module` with gradients averaged over ranks in the backward pass; itself with one rank."""
+        if self.world_size == 1:
+            return module
+        return nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
+
+    def local_only(self, module: nn.Module) -> AbstractContextManager[object]:
+        """No exchange of gradients inside: for all micro-batches of a step but the last."""
+        if isinstance(module, nn.parallel.DistributedDataParallel):
+            return module.no_sync()
+        return contextlib.nullcontext()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum over ranks, on every rank."""
+        if self.world_size > 1:
+            with lost_worker():
+                dist.all_reduce(values)
+        return values
+
+    def agree_on_signal(self) -> int | None:
+        """The signal that any rank got, so that all stop at the same step."""
+        if self.world_size > 1:
+            number = torch.tensor(signals.pending() or 0, device=self.device)
+            with lost_worker():
+                dist.all_reduce(number, op=dist.ReduceOp.MAX)
+            if number.item() and not signals.pending():
+                signals.request(int(number.item()))
+        return signals.pending()
+
+    def barrier(self) -> None:
+        """Wait for the other ranks."""
+        if self.world_size > 1:
+            with lost_worker():
+                dist.barrier()
+
+
+@contextlib.contextmanager
+def lost_worker() -> Iterator[None]:
+    """torch's errors about a peer that is gone, as ours."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise WorkerLost(f"a distributed worker was lost: {str(error).splitlines()[0]}", hint="add --resume") from error
+
+
+def supports_bf16(device: torch.device) -> bool:
+    """Whether bf16 products are faster than float32 ones here: the processor has instructions for them."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    asks = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not public API: absent means no
+    return bool(asks and asks())
+
+
+def describe(runtime: Runtime) -> str:
+    """One line for the start of a run."""
+    precision = str(runtime.dtype).removeprefix("torch.")
+    threads = f", {torch.get_num_threads()} threads" if runtime.device.type == "cpu" else ""
+    return f"{runtime.device.type}{threads}, {precision}, {runtime.world_size} rank(s), torch {torch.__version__}"
+
+
+@contextlib.contextmanager
+def start(precision: str) -> Iterator[Runtime]:
+    """The runtime of this process: one process, or the one among several that torchrun started."""
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+        torch.set_float32_matmul_precision("high")
+    bf16 = precision == "bf16" or (precision == "auto" and supports_bf16(device))
+    if world_size > 1:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=RANK_TIMEOUT)
+    try:
+        yield Runtime(device, torch.bfloat16 if bf16 else torch.float32, rank, world_size)
+    finally:
+        if world_size > 1:
+            dist.destroy_process_group()
+
+

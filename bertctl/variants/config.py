@@ -1,0 +1,84 @@
+"""The recipe section that names an encoder, and the `EncoderConfig` it stands for. No torch."""
+
+import difflib
+from typing import Any
+
+from pydantic import Field
+
+from bertctl.encoder.config import Activation, EncoderConfig, FeedForward, Norm, NormPlace, Position
+from bertctl.errors import BertctlError
+from bertctl.recipe.section import Section
+from bertctl.variants.table import VARIANTS
+
+
+class EncoderSection(Section):
+    """A family, a size of it, and whatever should differ from that preset."""
+
+    name: str = "bert"
+    """The family, a row of the table in `bertctl/variants/table.py`."""
+    size: str = "base"
+    """The preset within the family: tiny, mini, small, medium, base, large."""
+    hidden_size: int | None = Field(default=None, ge=1)
+    """Width of a token's vector; the preset's if not given, as for the fields below."""
+    num_hidden_layers: int | None = Field(default=None, ge=1)
+    """Number of layers."""
+    num_attention_heads: int | None = Field(default=None, ge=1)
+    """Number of attention heads in a layer; must divide the width."""
+    intermediate_size: int | None = Field(default=None, ge=1)
+    """Width inside the feed-forward layers."""
+    embedding_size: int | None = Field(default=None, ge=1)
+    """Width of the embeddings if it differs from hidden_size (factorised embeddings)."""
+    max_position_embeddings: int | None = Field(default=None, ge=1)
+    """Longest input in tokens."""
+    type_vocab_size: int | None = Field(default=None, ge=0)
+    """Number of segments; 0 leaves segment embeddings out."""
+    hidden_dropout_prob: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout on embeddings and on the output of each part."""
+    attention_probs_dropout_prob: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout on attention weights."""
+    layer_norm_eps: float | None = Field(default=None, gt=0)
+    """Added to the variance in every norm."""
+    initializer_range: float | None = Field(default=None, gt=0)
+    """Standard deviation of fresh weights."""
+    hidden_act: Activation | None = None
+    """Activation of the feed-forward layers."""
+    position: Position | None = None
+    """How a token knows its place."""
+    norm: Norm | None = None
+    """Kind of norm."""
+    norm_place: NormPlace | None = None
+    """Norm after each residual sum (post, as BERT) or before each part (pre)."""
+    feed_forward: FeedForward | None = None
+    """Plain (mlp) or gated (glu) feed-forward layers."""
+    use_bias: bool | None = None
+    """Whether linear layers and norms have biases."""
+
+
+def encoder_config(section: EncoderSection, *, vocab_size: int, pad_token_id: int) -> EncoderConfig:
+    """The encoder that `section` describes for a vocabulary. Errors: BertctlError for an unknown name or size, or for
+    sizes that do not fit each other."""
+    family = VARIANTS.get(section.name)
+    if family is None:
+        raise BertctlError(unknown("encoder.name", section.name, VARIANTS))
+    if section.size not in family.sizes:
+        raise BertctlError(unknown(f"encoder.size of {section.name}", section.size, family.sizes))
+    given = section.model_dump(exclude={"name", "size"}, exclude_none=True)
+    fields: dict[str, Any] = {**family.common, **family.sizes[section.size], **given}
+    try:
+        return EncoderConfig(vocab_size=vocab_size, pad_token_id=pad_token_id, **fields)
+    except ValueError as error:
+        raise BertctlError(f"encoder: {error}") from error
+
+
+def preset(name: str) -> EncoderSection | None:
+    """The section that a short name stands for: a family (`distilbert`) or a size of BERT (`mini`); None if neither."""
+    if name in VARIANTS:
+        return EncoderSection(name=name)
+    return EncoderSection(size=name) if name in VARIANTS["bert"].sizes else None
+
+
+def unknown(what: str, got: str, known: Any) -> str:
+    """A sentence about a name that is not in a table, with the nearest one that is."""
+    near = difflib.get_close_matches(got, list(known), n=1)
+    guess = f"; did you mean '{near[0]}'?" if near else ""
+    return f"{what}: got '{got}', expected one of {', '.join(known)}{guess}"

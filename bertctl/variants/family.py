@@ -1,0 +1,37 @@
+"""What a family of encoders is: presets, and how Hugging Face writes its config and names its tensors. No torch."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bertctl.encoder.config import EncoderConfig
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One row of `VARIANTS`.
+
+    `sizes` maps a preset's name to the fields of `EncoderConfig` in which it differs from `common`. `to_hf` writes the
+    fields of config.json, or None for an encoder that this family's published code cannot express; `from_hf` reads
+    them. `tensor_names` pairs our module path with theirs: `{n}` is the layer, `{base}` the prefix that a checkpoint
+    with a head puts before its encoder. `architectures` names the published class for a set of heads.
+    """
+
+    model_type: str
+    paper: str
+    common: Fields
+    sizes: Mapping[str, Fields]
+    to_hf: Callable[[EncoderConfig], Fields | None]
+    from_hf: Callable[[Fields], EncoderConfig]
+    base: str
+    tensor_names: tuple[tuple[str, str], ...]
+    architectures: Mapping[frozenset[str], str]
+
+
+def expresses(family: Family, config: EncoderConfig, heads: frozenset[str]) -> bool:
+    """Whether the family's published code computes exactly this encoder with these heads: what it would write reads
+    back as the same config."""
+    fields = family.to_hf(config)
+    return heads in family.architectures and fields is not None and family.from_hf(fields) == config

@@ -1,0 +1,161 @@
+"""Models as Hugging Face folders, in both directions.
+
+What a family's published code can compute is written under its own names, so that transformers loads it; anything else
+is written as `model_type: bertctl` under our names, and loads here exactly.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bertctl.artifacts.checkpoint import read_config, read_weights
+from bertctl.artifacts.tensors import save_tensors
+from bertctl.encoder.config import EncoderConfig
+from bertctl.errors import BertctlError
+from bertctl.heads.model import Model
+from bertctl.heads.table import HEADS
+from bertctl.variants.config import unknown
+from bertctl.variants.family import Family, expresses
+from bertctl.variants.names import tensor_names, tidy
+from bertctl.variants.table import VARIANTS
+
+if TYPE_CHECKING:
+    from bertctl.text.tokenizer import Tokenizer
+
+OWN_TYPE = "bertctl"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model from disk: `labels` in the order of its outputs if it has a task head; `extra` what bertctl noted about
+    its making; `new_tensors` drawn anew because the file has none, `unused_tensors` in the file but not in the model."""
+
+    model: Model
+    labels: list[str] | None
+    extra: dict[str, Any]
+    new_tensors: list[str]
+    unused_tensors: list[str]
+
+
+def family_of(config: EncoderConfig, heads: frozenset[str]) -> Family | None:
+    """The first family whose published code computes this encoder with these heads."""
+    return next((family for family in VARIANTS.values() if expresses(family, config, heads)), None)
+
+
+def save_model(
+    folder: Path,
+    model: Model,
+    tokenizer: "Tokenizer | None",
+    *,
+    labels: list[str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Write config.json, model.safetensors and the tokenizer's files into `folder`, which exists.
+
+    Equal models give equal bytes: no time, host or path is written.
+    """
+    heads = frozenset(model.head_outputs)
+    family = family_of(model.config, heads)
+    fields: dict[str, Any]
+    if family is None:
+        fields = {"model_type": OWN_TYPE, "architectures": ["bertctl"], **dataclasses.asdict(model.config)}
+    else:
+        fields = {"model_type": family.model_type, "architectures": [family.architectures[heads]]}
+        fields |= family.to_hf(model.config) or {}
+    if labels is not None:
+        fields |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    fields |= {"dtype": "float32", "torch_dtype": "float32", "tie_word_embeddings": True}
+    fields["bertctl"] = {"heads": dict(sorted(model.head_outputs.items())), **(extra or {})}
+    (folder / "config.json").write_text(json.dumps(fields, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    save_tensors(folder / "model.safetensors", named_weights(model), {"format": "pt"})
+    if tokenizer is not None:
+        tokenizer.save(folder)
+
+
+def named_weights(model: Model) -> dict[str, Tensor]:
+    """The weights under the names they have on disk."""
+    family = family_of(model.config, frozenset(model.head_outputs))
+    names = tensor_names(model, family)
+    return {names[name]: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+
+
+def load_model(folder: Path, heads: Mapping[str, int] | None = None, *, dropout: float | None = None) -> Loaded:
+    """Read a model of any known family; `heads` None takes those in the file, `dropout` replaces the stored rates.
+
+    Errors: BertctlError for an unknown family, a missing or misshapen encoder tensor, or untied output embeddings.
+    """
+    fields = read_config(folder)
+    family, config = read_encoder_config(folder, fields)
+    if dropout is not None:
+        config = dataclasses.replace(config, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    weights = tidy(read_weights(folder), folder)
+    stored = stored_heads(fields, family, weights)
+    wanted = dict(stored if heads is None else heads)
+    model = Model(config, wanted, pooler=not wanted and any("pooler.dense" in name for name in weights))
+    new, unused = fill(model, weights, family, stored, folder)
+    return Loaded(model, labels_of(fields, wanted), dict(fields.get("bertctl") or {}), new, unused)
+
+
+def read_encoder_config(folder: Path, fields: dict[str, Any]) -> tuple[Family | None, EncoderConfig]:
+    """The family and the encoder that a config.json describes."""
+    name = fields.get("model_type")
+    own = {field.name for field in dataclasses.fields(EncoderConfig)}
+    try:
+        if name == OWN_TYPE:
+            return None, EncoderConfig(**{key: value for key, value in fields.items() if key in own})
+        if name in VARIANTS:
+            return VARIANTS[name], VARIANTS[name].from_hf(fields)
+    except (TypeError, ValueError) as error:
+        raise BertctlError(f"{folder / 'config.json'}: {error}") from error
+    raise BertctlError(unknown(f"{folder / 'config.json'}: model_type", str(name), [*VARIANTS, OWN_TYPE]))
+
+
+def stored_heads(fields: dict[str, Any], family: Family | None, weights: Mapping[str, Tensor]) -> dict[str, int]:
+    """Which heads the file holds: what bertctl noted, or what the published class name says."""
+    noted = (fields.get("bertctl") or {}).get("heads")
+    if noted is not None:
+        return {name: count for name, count in noted.items() if name in HEADS}
+    classes = {} if family is None else {name: heads for heads, name in family.architectures.items()}
+    heads = classes.get((fields.get("architectures") or [""])[0], frozenset())
+    labels = len(fields.get("id2label") or {}) or 2
+    return {name: {"masked_lm": 0, "sentence_pair": 2}.get(name, labels) for name in sorted(heads)}
+
+
+def labels_of(fields: dict[str, Any], heads: Mapping[str, int]) -> list[str] | None:
+    """Label names in the order of the outputs, if the model has a task head that the file names labels for."""
+    names = fields.get("id2label")
+    count = heads.get("sequence", heads.get("token"))
+    if not names or len(names) != count:
+        return None
+    return [str(label) for _, label in sorted(names.items(), key=lambda item: int(item[0]))]
+
+
+def fill(
+    model: Model, weights: dict[str, Tensor], family: Family | None, stored: Mapping[str, int], folder: Path
+) -> tuple[list[str], list[str]]:
+    """Copy the file's tensors into the model; returns the names drawn anew and the names not used."""
+    names = tensor_names(model, family, prefixed=any(w.startswith(family.base) for w in weights) if family else False)
+    own = model.state_dict()
+    changed = {head for head, count in model.head_outputs.items() if stored.get(head, count) != count}
+    new, problems, used = [], [], set()
+    with torch.no_grad():
+        for name, tensor in own.items():
+            part = name.split(".")[1] if name.startswith("heads.") else name.split(".")[0]
+            found = weights.get(names[name]) if part not in changed else None
+            if found is not None and found.shape == tensor.shape:
+                tensor.copy_(found)
+                used.add(names[name])
+            elif part == "encoder":
+                got = "no such tensor" if found is None else f"shape {tuple(found.shape)}"
+                problems.append(f"{folder}: {names[name]}: got {got}, expected shape {tuple(tensor.shape)}")
+            else:
+                new.append(name)
+    if problems:
+        raise BertctlError(*problems, hint="config.json and model.safetensors do not belong together")
+    return new, sorted(set(weights) - used)

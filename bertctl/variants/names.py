@@ -1,0 +1,64 @@
+"""Tensor names: ours to a family's and back, and the old spellings that files still use."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertctl.errors import BertctlError
+from bertctl.heads.model import Model
+from bertctl.variants.family import Family
+
+WRAPPERS = ("module.", "_orig_mod.")  # left by DataParallel and torch.compile
+OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # norms in files converted from TensorFlow
+NOT_WEIGHTS = ("position_ids",)
+
+
+def tensor_names(model: Model, family: Family | None, *, prefixed: bool | None = None) -> dict[str, str]:
+    """Our name of each tensor of `model` -> the family's; `prefixed`: whether the file has the encoder under the
+    family's prefix, by default as published (a bare encoder has none)."""
+    own = list(model.state_dict())
+    if family is None:
+        return {name: name for name in own}
+    base = family.base if (bool(model.head_outputs) if prefixed is None else prefixed) else ""
+    table = {
+        ours.format(n=n): theirs.format(n=n, base=base)
+        for ours, theirs in family.tensor_names
+        for n in range(model.config.num_hidden_layers)
+    }
+    return {name: _translate(name, table) for name in own}
+
+
+def _translate(name: str, table: Mapping[str, str]) -> str:
+    """Replace the module path, all but the last part of a tensor's name. A name that no row covers stays ours: it can
+    only be met when a file is read for a head that the family does not publish."""
+    path, _, leaf = name.rpartition(".")
+    return f"{table[path]}.{leaf}" if path in table else name
+
+
+def tidy(weights: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    """Strip wrappers' prefixes, old spellings of norms, buffers, and the copy of the output embeddings."""
+    tidied: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        for wrapper in WRAPPERS:
+            name = name.removeprefix(wrapper)
+        for old, new in OLD_ENDINGS.items():
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        if not name.endswith(NOT_WEIGHTS):
+            tidied[name] = tensor.float()
+    for decoder in ("cls.predictions.decoder", "vocab_projector"):
+        _drop_tied_copy(tidied, decoder, folder)
+    return tidied
+
+
+def _drop_tied_copy(weights: dict[str, Tensor], decoder: str, folder: Path) -> None:
+    """A stored output matrix must equal the word embeddings: ours are always tied."""
+    matrix = weights.pop(f"{decoder}.weight", None)
+    if decoder == "cls.predictions.decoder":
+        bias = weights.pop(f"{decoder}.bias", None)
+        if bias is not None:
+            weights.setdefault("cls.predictions.bias", bias)
+    words = next((t for name, t in weights.items() if name.endswith("embeddings.word_embeddings.weight")), None)
+    if matrix is not None and words is not None and not torch.equal(matrix, words):
+        raise BertctlError(f"{folder}: {decoder}.weight differs from the word embeddings; untied outputs are not supported")
