@@ -65,6 +65,17 @@ class Examples:
     def __len__(self) -> int:
         return len(self.columns["label"])
 
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each example as the encoder sees it: [CLS] A [SEP], and B [SEP] where there is a B."""
+        a = self.columns["a_stop"] - self.columns["a_start"]
+        b = self.columns["b_stop"] - self.columns["b_start"]
+        return np.asarray(a + 2 + np.where(b > 0, b + 1, 0))
+
+
+def phases(folder: Path) -> list[str]:
+    """The phases of a verified folder in the order in which they were asked for."""
+    return [str(name) for name in verify(folder, kind=KIND).facts["phases"]]
+
 
 def _names(folder: Path) -> str:
     return ", ".join(sorted(path.name for path in folder.glob("examples-*.safetensors"))) or "(none in this folder)"
