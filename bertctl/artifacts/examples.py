@@ -65,10 +65,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.columns["label"])
 
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each example as the encoder sees it: [CLS] A [SEP], and B [SEP] where there is a B."""
-        a = self.columns["a_stop"] - self.columns["a_start"]
-        b = self.columns["b_stop"] - self.columns["b_start"]
+    def lengths(self, ids: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
+        """Tokens of the examples `ids` as the encoder sees them: [CLS] A [SEP], and B [SEP] where there is a B."""
+        a, b = (self.columns[f"{side}_stop"][ids] - self.columns[f"{side}_start"][ids] for side in ("a", "b"))
         return np.asarray(a + 2 + np.where(b > 0, b + 1, 0))
 
 

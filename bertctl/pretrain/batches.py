@@ -44,15 +44,15 @@ class ExampleReader:
     def rows(self, ids: Ids) -> Rows:
         """The examples `ids` [B], in that order."""
         columns = {name: column[ids] for name, column in self.examples.columns.items()}
-        a, b = columns["a_stop"] - columns["a_start"], columns["b_stop"] - columns["b_start"]
-        lengths = a + 2 + np.where(b > 0, b + 1, 0)
+        lengths = self.examples.lengths(ids)
         width = -(-int(lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
         input_ids = np.full((len(ids), width), self.tokenizer.pad_id, dtype=np.int64)
         token_type_ids = np.zeros_like(input_ids)
         word_starts, special = np.zeros(input_ids.shape, dtype=bool), np.zeros(input_ids.shape, dtype=bool)
         for row in range(len(ids)):
             place = self._special(row, 0, self.tokenizer.cls_id, input_ids, special)
-            for segment, side in enumerate(("a", "b") if b[row] else ("a",)):
+            sides = ("a", "b") if columns["b_stop"][row] > columns["b_start"][row] else ("a",)
+            for segment, side in enumerate(sides):
                 begin = place
                 shard = self.shards.shards[columns[f"{side}_shard"][row]]
                 start, stop = int(columns[f"{side}_start"][row]), int(columns[f"{side}_stop"][row])
@@ -83,9 +83,7 @@ def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Maski
     the flattened batch), labels [N], and pair_labels [B] if there are pairs. `segments` False leaves segments out."""
     rows = reader.rows(ids)
     eligible = rows.attention_mask & ~rows.special
-    masked, chosen = mask_tokens(
-        rows.input_ids, eligible, rows.word_starts, ids, epochs, masking=masking, seed=seed
-    )
+    masked, chosen = mask_tokens(rows.input_ids, eligible, rows.word_starts, ids, epochs, masking=masking, seed=seed)
     positions = np.flatnonzero(chosen)
     arrays: dict[str, NDArray[np.generic]] = {
         "input_ids": masked,

@@ -51,7 +51,7 @@ class PretrainSection(Section):
     """The encoder to train from scratch."""
     masking: MaskingSection = MaskingSection()
     """How tokens are masked, anew in every epoch."""
-    phases: list[PhaseSection] = []
+    phases: list[PhaseSection] = Field(default=[])
     """Phases in order; all that build-pairs wrote, in equal shares, if not given."""
     held_out_examples: int = Field(default=2000, ge=1)
     """At most so many held-out examples are scored, always the same with the same masks."""

@@ -32,8 +32,10 @@ class PretrainingData:
 
 
 def open_data(section: PretrainSection) -> PretrainingData:
-    """Open and verify the folders that the section names. Errors: BertctlError if one is not named or was changed, or if
-    the pairs were built from other tokens."""
+    """Open and verify the folders that the section names.
+
+    Errors: BertctlError if one is not named or was changed, or if the pairs were built from other tokens.
+    """
     if section.pairs is None or section.tokens is None:
         missing = "pairs" if section.pairs is None else "tokens"
         raise BertctlError(f"pretrain.{missing}: not given", hint=f"add `--set pretrain.{missing}=FOLDER` or a workdir")
@@ -52,7 +54,9 @@ def open_data(section: PretrainSection) -> PretrainingData:
         }
         for split in ("train", "held_out")
     }
-    empty = [f"{section.pairs}: phase '{n}' has no {s} examples" for s in readers for n in names if not len(readers[s][n])]
+    empty = [
+        f"{section.pairs}: phase '{n}' has no {s} examples" for s in readers for n in names if not len(readers[s][n])
+    ]
     if empty:
         raise BertctlError(*empty, hint="build pairs with a larger corpus or a larger held_out_fraction")
     hashes = {"pairs": tree_hash(section.pairs), "tokens": tokens_hash, "vocabulary": tokenizer.hash}

@@ -27,7 +27,7 @@ def score_rows(
     and so results do not depend on the batch size."""
     objective.eval()
     rows = np.zeros((len(ids), 4))
-    order = np.argsort(-reader.examples.lengths()[ids], kind="stable")  # like lengths together: little padding
+    order = np.argsort(-reader.examples.lengths(ids), kind="stable")  # like lengths together: little padding
     with torch.inference_mode():
         for begin in range(0, len(ids), batch_size):
             signals.check("scoring held-out examples")
@@ -57,7 +57,7 @@ def _batch_rows(
 def evaluate_held_out(
     objective: PretrainingObjective, reader: ExampleReader, batches: MaskedBatches, most: int
 ) -> dict[str, Any]:
-    """Loss (nats), perplexity and accuracy over masked tokens, accuracy over pairs; over all ranks, each example once."""
+    """Loss (nats), perplexity, accuracy over masked tokens; accuracy over pairs. Over all ranks, each example once."""
     runtime: Runtime = batches.runtime
     ids = np.linspace(0, len(reader) - 1, min(most, len(reader))).round().astype(np.int64)
     mine = ids[runtime.rank :: runtime.world_size]
@@ -89,7 +89,7 @@ def on_plateau(loss: float, entropy: float) -> bool:
     stuck = loss > PLATEAU_SHARE * entropy
     if stuck:
         warn(
-            f"held-out loss {loss:.3f} nats is no better than token frequencies alone ({entropy:.3f}): usual causes are "
-            "too few steps, a rate too high or too low, a warm-up too short, or post-norm in a deep encoder"
+            f"held-out loss {loss:.3f} nats is no better than token frequencies alone ({entropy:.3f}): usual causes "
+            "are too few steps, a rate too high or too low, a warm-up too short, or post-norm in a deep encoder"
         )
     return stuck

@@ -117,10 +117,12 @@ def build_model(section: PretrainSection, data: PretrainingData, seed: int) -> M
         )
         model = Model(config, heads)
     if config.vocab_size < data.tokenizer.vocab_size:
-        raise BertctlError(f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}")
+        raise BertctlError(
+            f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}"
+        )
     if config.max_position_embeddings < data.longest:
         raise BertctlError(
-            f"the encoder reads at most {config.max_position_embeddings} tokens, the longest example has {data.longest}",
+            f"the encoder reads {config.max_position_embeddings} tokens, the longest example has {data.longest}",
             hint=f"--set pretrain.encoder.max_position_embeddings={data.longest}",
         )
     return model

@@ -26,7 +26,7 @@ class ScheduleSection(Section):
     """The learning rate over the run, as a share of its peak: a linear warm-up, then the named curve."""
 
     name: Literal["linear", "cosine", "wsd", "constant"] = "linear"
-    """linear and cosine fall to the final share; wsd stays at the peak and falls linearly at the end; constant stays."""
+    """linear and cosine fall to the final share; wsd stays at the peak and falls at the end; constant stays."""
     warmup_steps: int | None = Field(default=None, ge=0)
     """Length of the warm-up in steps; give this or warmup_fraction."""
     warmup_fraction: float | None = Field(default=None, ge=0, lt=1)
@@ -59,7 +59,7 @@ class TrainingSection(Section):
     schedule: ScheduleSection = ScheduleSection()
     """The learning-rate schedule."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    """Arithmetic of the forward pass; weights stay float32. auto is bf16 where the processor has instructions for it."""
+    """Arithmetic of the forward pass; weights stay float32. auto: bf16 where the processor has instructions for it."""
     max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradients are scaled down to this norm."""
     gradient_checkpointing: bool = False

@@ -39,8 +39,8 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer update: `losses` are means over the whole step by term, `loss` their weighted sum, `tokens` the real
-    tokens on all ranks, `seconds` the time from asking for the batch to the end of the update."""
+    """One optimizer update: `losses` are means over the whole step by term, `loss` their weighted sum, `tokens` the
+    real tokens on all ranks, `seconds` the time from asking for the batch to the end of the update."""
 
     number: int
     losses: dict[str, float]
@@ -68,7 +68,7 @@ def fit(
     `micro_batches(n)` are this rank's parts of step n, as many on every rank. `schedule(n)` is the learning rate as a
     share of its peak. Dropout at each micro-batch is a pure function of (seed, step, micro-batch, rank), so resuming
     needs no generator's state, and evaluation between steps changes nothing.
-    Errors: NonFinite if the loss or the gradient is not finite on any rank; the weights are then those of the last step.
+    Errors: NonFinite if the loss or the gradient is not finite on any rank; the weights are those of the last step.
     """
     trained = runtime.wrap(objective)
     parameters = [p for p in objective.parameters() if p.requires_grad]
@@ -80,7 +80,9 @@ def fit(
         lr = set_lr(optimizer, schedule(number))
         sums = _accumulate(trained, objective.weights, batches, counts, runtime, (seed, number))
         norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm)
-        losses = {term: float(total / counts[term].clamp(min=1)) for term, total in _sum_over_ranks(sums, runtime).items()}
+        losses = {
+            term: float(total / counts[term].clamp(min=1)) for term, total in _sum_over_ranks(sums, runtime).items()
+        }
         _check_finite(number, losses, float(norm))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

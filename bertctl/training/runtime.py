@@ -109,5 +109,3 @@ def start(precision: str) -> Iterator[Runtime]:
     finally:
         if world_size > 1:
             dist.destroy_process_group()
-
-

@@ -15,8 +15,8 @@ def warmup_length(section: ScheduleSection, steps: int) -> int:
 def lr_share(section: ScheduleSection, step: int, steps: int) -> float:
     """The learning rate of step number `step` (the first is 1) of `steps`, as a share of the peak.
 
-    The warm-up reaches the peak at its last step. linear, cosine and wsd would reach final_fraction at step `steps` + 1,
-    so that no step is wasted on a rate of zero.
+    The warm-up reaches the peak at its last step. linear, cosine and wsd would reach final_fraction at step
+    `steps` + 1, so that no step is wasted on a rate of zero.
     """
     warmup = warmup_length(section, steps)
     if step <= warmup:

@@ -34,7 +34,7 @@ OWN_TYPE = "bertctl"
 @dataclass(frozen=True)
 class Loaded:
     """A model from disk: `labels` in the order of its outputs if it has a task head; `extra` what bertctl noted about
-    its making; `new_tensors` drawn anew because the file has none, `unused_tensors` in the file but not in the model."""
+    its making; `new_tensors` drawn anew because the file has none, `unused_tensors` in the file, not in it."""
 
     model: Model
     labels: list[str] | None

@@ -61,4 +61,6 @@ def _drop_tied_copy(weights: dict[str, Tensor], decoder: str, folder: Path) -> N
             weights.setdefault("cls.predictions.bias", bias)
     words = next((t for name, t in weights.items() if name.endswith("embeddings.word_embeddings.weight")), None)
     if matrix is not None and words is not None and not torch.equal(matrix, words):
-        raise BertctlError(f"{folder}: {decoder}.weight differs from the word embeddings; untied outputs are not supported")
+        raise BertctlError(
+            f"{folder}: {decoder}.weight differs from the word embeddings; untied outputs are not supported"
+        )

@@ -1,4 +1,4 @@
-"""The families of encoders. A new one is a file beside this and a line here; parity and conformance tests run over it."""
+"""The families of encoders. A new one is a file beside this and a line here; the tests run over it."""
 
 from bertctl.variants.bert import BERT
 from bertctl.variants.distilbert import DISTILBERT
