@@ -6,8 +6,9 @@ Which files are meant is settled here; what is in a file is read by `corpus_file
 import glob
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from bertctl import console, signals
 from bertctl.errors import BertctlError, raise_problems
@@ -15,19 +16,18 @@ from bertctl.text import corpus_files
 from bertctl.text.config import PYTHON_DOCS, CorpusSection
 from bertctl.text.corpus_files import Document, Reading
 
-STDIN = "-"
+STDIN = Path("-")
 KNOWN_ENDINGS = (".txt", ".text", ".md", ".raw", ".jsonl", ".ndjson", ".parquet")
 
 
-def read_corpus(section: CorpusSection, *, stdin: Path | None = None) -> Iterator[Document]:
+def read_corpus(section: CorpusSection) -> Iterator[Document]:
     """Every document of a corpus that has text in it.
 
-    `stdin`: a file that holds what came on standard input, for a corpus that is read more than once.
     Errors: BertctlError naming file and line (record, byte) for everything that cannot be read, at the end of the file
     or after 20 problems; and for a corpus without any document.
     """
     empty = True
-    for document in _documents(section, stdin):
+    for document in _documents(section):
         signals.check("reading the corpus")
         if document.text and not document.text.isspace():
             empty = False
@@ -37,7 +37,7 @@ def read_corpus(section: CorpusSection, *, stdin: Path | None = None) -> Iterato
         raise BertctlError(f"{what}: got no document with text in it, expected at least one")
 
 
-def _documents(section: CorpusSection, stdin: Path | None) -> Iterator[Document]:
+def _documents(section: CorpusSection) -> Iterator[Document]:
     if section.name == PYTHON_DOCS:
         from bertctl.demo.python_docs import documents
 
@@ -46,25 +46,23 @@ def _documents(section: CorpusSection, stdin: Path | None) -> Iterator[Document]
         )
     if section.name is not None:
         return _named(section, section.name)
-    return _of_files(section, stdin)
+    return _of_files(section)
 
 
-def _of_files(section: CorpusSection, stdin: Path | None) -> Iterator[Document]:
+def _of_files(section: CorpusSection) -> Iterator[Document]:
     reading = Reading(section.columns, section.document, section.errors)
     for path in corpus_paths(section.files):
-        if path == Path(STDIN) and stdin is None:
+        if path == STDIN:
             yield from corpus_files.read(sys.stdin.buffer, "<stdin>", section.format, reading)
-        elif path == Path(STDIN):
-            yield from _read_path(stdin or path, "<stdin>", section, reading)
         else:
-            yield from _read_path(path, str(path), section, reading)
+            kind = corpus_files.format_of(path) if section.format == "auto" else section.format
+            with corpus_files.open_decompressed(path) as file:
+                yield from corpus_files.read(file, str(path), kind, reading)
 
 
-def _read_path(path: Path, where: str, section: CorpusSection, reading: Reading) -> Iterator[Document]:
-    kind = corpus_files.format_of(path) if section.format == "auto" and where != "<stdin>" else section.format
-    file: BinaryIO
-    with corpus_files.open_decompressed(path) as file:
-        yield from corpus_files.read(file, where, kind, reading)
+def can_be_read_again(section: CorpusSection) -> bool:
+    """Whether a second reading costs only time: files on this machine, but no standard input, pipe or data set."""
+    return section.name is None and all(path.is_file() for path in corpus_paths(section.files))
 
 
 def corpus_paths(files: tuple[str, ...]) -> list[Path]:
@@ -75,7 +73,7 @@ def corpus_paths(files: tuple[str, ...]) -> list[Path]:
     paths: dict[Path, None] = {}
     problems = []
     for name in files:
-        found = [Path(STDIN)] if name == STDIN else _expand(name)
+        found = [STDIN] if name == str(STDIN) else _expand(name)
         paths |= dict.fromkeys(found)
         if not found:
             what = "a folder without files of a known kind" if Path(name).is_dir() else "no such file, folder or match"
@@ -99,8 +97,13 @@ def _known_files(folder: Path) -> list[Path]:
     known = [path for path in files if corpus_files.without_compression(path).endswith(KNOWN_ENDINGS)]
     if known and len(known) < len(files):
         other = next(path for path in files if path not in set(known))
-        console.note(f"{folder}: left out {len(files) - len(known)} files of other kinds, such as {other.name}")
+        _tell_left_out(folder, len(files) - len(known), other.name)
     return known
+
+
+@cache  # once a process: a corpus may be read twice
+def _tell_left_out(folder: Path, count: int, example: str) -> None:
+    console.note(f"{folder}: left out {count} file{'s' * (count > 1)} of other kinds, such as {example}")
 
 
 def _hidden(path: Path) -> bool:

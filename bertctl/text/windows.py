@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bertctl.errors import BertctlError
 
@@ -68,7 +69,7 @@ def _back(lengths: Sequence[int], stop: int, overlap: int) -> int:
 
 
 def _with_owners(spans: list[tuple[int, int]]) -> list[Window]:
-    borders = [(left[1] + right[0]) // 2 for left, right in zip(spans, spans[1:], strict=False)]
+    borders = [(left[1] + right[0]) // 2 for left, right in pairwise(spans)]
     starts = [0, *borders]
     stops = [*borders, spans[-1][1] if spans else 0]
     return [Window(*span, own, until) for span, own, until in zip(spans, starts, stops, strict=False)]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import IO
 
 from tokenizers import normalizers, pre_tokenizers
@@ -39,11 +40,15 @@ def count_words(
     strip_accents: bool,
     most_words: int = MOST_WORDS,
     words_in_memory: int = WORDS_IN_MEMORY,
+    spill: Path | None = None,
 ) -> WordCounts:
-    """Words as BERT cuts them after normalisation. A word too long to be encoded (over 100 characters) is left out."""
+    """Words as BERT cuts them after normalisation. A word too long to be encoded (over 100 characters) is left out.
+
+    `spill`: folder for what does not fit in memory; the system's temporary one if not given. The files have no name.
+    """
     normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     words: Counter[str] = Counter()
-    with _Runs() as runs:
+    with _Runs(spill) as runs:
         for chunks in _chunk_counts(texts):
             _add_words(chunks, normalizer, words)
             if len(words) > words_in_memory:
@@ -80,7 +85,8 @@ def _add_words(chunks: Counter[str], normalizer: normalizers.Normalizer, words: 
 class _Runs:
     """Sorted word counts on disk, one temporary file a run; gone when done."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
         self.files: list[IO[str]] = []
 
     def __enter__(self) -> "_Runs":
@@ -91,7 +97,7 @@ class _Runs:
             file.close()
 
     def write(self, words: Counter[str]) -> None:
-        file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed with the runs
+        file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n", dir=self.folder)  # noqa: SIM115 - closed with the runs
         self.files.append(file)
         file.writelines(f"{word}\t{count}\n" for word, count in sorted(words.items()))
 

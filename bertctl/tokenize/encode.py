@@ -1,0 +1,86 @@
+"""Documents to token shards: sentences, then pieces, in batches so that the tokenizer can use every core."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bertctl import signals
+from bertctl.artifacts.shards import TokenShardWriter
+from bertctl.console import Progress
+from bertctl.text.corpus_files import Document
+from bertctl.text.sentences import Splitter, split_sentences
+from bertctl.text.tokenizer import Tokenizer
+
+CHARACTERS_PER_BATCH = 1 << 20
+
+
+@dataclass
+class Tally:
+    """What has gone through: texts read, pieces, words and unknown pieces written, and a hash of the texts."""
+
+    documents_read: int = 0
+    bytes: int = 0
+    tokens: int = 0
+    words: int = 0
+    unknown: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def read(self, text: str) -> None:
+        """Count one document; its length goes into the hash too, so that moving a border changes it."""
+        data = text.encode()
+        self.digest.update(b"%d:" % len(data))
+        self.digest.update(data)
+        self.documents_read += 1
+        self.bytes += len(data)
+
+
+def counted(documents: Iterable[Document], tally: Tally, progress: Progress) -> Iterator[Document]:
+    """The same documents, counted while they pass."""
+    for document in documents:
+        tally.read(document.text)
+        progress.update(tally.bytes, f"{tally.documents_read:,} documents")
+        yield document
+
+
+def write_documents(
+    documents: Iterable[Document],
+    tokenizer: Tokenizer,
+    writer: TokenShardWriter,
+    tally: Tally,
+    *,
+    splitter: Splitter,
+    language: str,
+) -> None:
+    """Split, encode and write; a sentence without a piece (control characters only, say) leaves nothing."""
+    for batch in _batches(documents):
+        sentences = [split_sentences(document.text, splitter, language) for document in batch]
+        ids = iter(tokenizer.encode_ids([sentence for document in sentences for sentence in document]))
+        for document in sentences:
+            signals.check("writing tokens")
+            encoded = [next(ids) for _ in document]
+            writer.add_document([(pieces, tokenizer.starts_word[pieces]) for pieces in encoded])
+            _count(encoded, tokenizer, tally)
+
+
+def _count(encoded: list[np.ndarray], tokenizer: Tokenizer, tally: Tally) -> None:
+    if encoded:
+        ids = np.concatenate(encoded)
+        tally.tokens += len(ids)
+        tally.words += int(tokenizer.starts_word[ids].sum())
+        tally.unknown += int((ids == tokenizer.unk_id).sum())
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.text)
+        if size >= CHARACTERS_PER_BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
