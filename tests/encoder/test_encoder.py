@@ -1,0 +1,137 @@
+"""The encoder's axes, its numbering of layers, its independence of padding, its memory-saving mode."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.encoder import Encoder
+from bertctl.encoder.positions import RotaryPosition, SinusoidalPosition
+
+AXES = list(
+    itertools.product(
+        ("learned", "sinusoidal", "rotary", "none"), ("layer", "rms"), ("post", "pre"), ("mlp", "glu"), (True, False)
+    )
+)
+
+
+def config(**changes):
+    fields = {
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 32,
+        "max_position_embeddings": 24,
+    }
+    return EncoderConfig(**(fields | changes))
+
+
+def ids(rows=2, tokens=9, seed=0):
+    return torch.randint(5, 50, (rows, tokens), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("position", "norm", "place", "feed_forward", "bias"), AXES)
+def test_padding_changes_nothing(position, norm, place, feed_forward, bias):
+    encoder = Encoder(config(position=position, norm=norm, norm_place=place, feed_forward=feed_forward, use_bias=bias))
+    encoder.eval()
+    short = ids(tokens=6)
+    padded = torch.cat([short, ids(tokens=5, seed=1)], dim=1)
+    mask = torch.arange(11)[None, :].expand(2, 11) < 6
+    torch.testing.assert_close(
+        encoder(padded, mask).last_hidden_state[:, :6], encoder(short).last_hidden_state, atol=1e-5, rtol=1e-5
+    )
+
+
+def test_without_positions_order_is_unknown_and_with_them_it_is_not():
+    tokens = ids()
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(3))
+    for position in ("none", "learned", "sinusoidal", "rotary"):
+        torch.manual_seed(0)
+        encoder = Encoder(config(position=position)).eval()
+        with torch.no_grad():
+            difference = (
+                (encoder(tokens[:, order]).last_hidden_state - encoder(tokens).last_hidden_state[:, order]).abs().max()
+            )
+        assert (difference < 1e-5) == (position == "none"), position
+
+
+def test_layers_are_numbered_from_the_embeddings_to_the_output():
+    for place in ("pre", "post"):
+        encoder = Encoder(config(norm_place=place)).eval()
+        output = encoder(ids(), output_hidden_states=True, output_attentions=True)
+        assert len(output.hidden_states) == 3
+        assert torch.equal(output.hidden_states[2], output.last_hidden_state)
+        embedded = encoder.embeddings(ids(), None, encoder.position)
+        assert torch.equal(output.hidden_states[0], embedded)
+        assert [w.shape for w in output.attentions] == [(2, 4, 9, 9)] * 2
+
+
+def test_asking_for_attention_does_not_change_the_output():
+    encoder = Encoder(config()).eval()
+    mask = torch.arange(9)[None, :].expand(2, 9) < 7
+    torch.testing.assert_close(
+        encoder(ids(), mask, output_attentions=True).last_hidden_state, encoder(ids(), mask).last_hidden_state
+    )
+
+
+def test_gradient_checkpointing_gives_the_same_gradients_with_dropout():
+    encoder = Encoder(config()).train()
+    gradients = []
+    for checkpointed in (False, True):
+        encoder.gradient_checkpointing = checkpointed
+        encoder.zero_grad()
+        torch.manual_seed(11)
+        encoder(ids()).last_hidden_state.square().sum().backward()
+        gradients.append([p.grad.clone() for p in encoder.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    assert any(a.abs().max() > 0 for a in gradients[0])
+
+
+def test_rotary_scores_depend_on_distance_only():
+    rotary = RotaryPosition(config())
+    q, k = torch.randn(2, 1, 1, 1, 4, generator=torch.Generator().manual_seed(5)).expand(2, 1, 1, 20, 4)
+    q, k = rotary.rotate(q, k)
+    scores = (q @ k.transpose(-2, -1))[0, 0]
+    for distance in range(-5, 6):
+        diagonal = scores.diagonal(distance)
+        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), atol=1e-5, rtol=1e-5)
+
+
+def test_sinusoidal_table_is_the_formula():
+    table = SinusoidalPosition(config(hidden_size=16)).table
+    for place, i in ((0, 0), (3, 1), (23, 7)):
+        angle = place / 10_000 ** (2 * i / 16)
+        assert table[place, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+        assert table[place, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_fresh_weights_follow_the_table():
+    encoder = Encoder(config(hidden_size=64, vocab_size=2000))
+    words = encoder.embeddings.word.weight
+    assert words.abs().max() <= 0.04
+    # a normal distribution cut at two standard deviations has 0.8796 of its standard deviation left
+    assert words.std().item() == pytest.approx(0.02 * 0.8796, rel=0.02)
+    assert (encoder.layers[0].attention.query.bias == 0).all()
+    assert (encoder.embeddings.norm.weight == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_size": 18}, "num_attention_heads"),
+        ({"position": "rotary", "hidden_size": 12}, "even head size"),
+        ({"norm_place": "middle"}, "norm_place"),
+        ({"vocab_size": 0}, "vocab_size"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        config(**changes)
+
+
+def test_too_many_tokens_are_refused():
+    with pytest.raises(ValueError, match="24"):
+        Encoder(config())(ids(tokens=25))

@@ -1,0 +1,125 @@
+"""Masking: what may never happen, the shares that must, and that a mask depends on nothing but its example."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertctl.pretrain.masking import Masking, mask_tokens, ordinary_ids
+
+VOCABULARY, SPECIAL = 100, (0, 1, 2, 3, 4)
+PAD, CLS, SEP, MASK = 0, 2, 3, 4
+
+
+def masking(**changes):
+    return Masking(mask_id=MASK, ordinary_ids=ordinary_ids(VOCABULARY, SPECIAL), **changes)
+
+
+def examples(lengths, width, seed=0, longest_word=1):
+    """[CLS] tokens [SEP] padding, with words of 1 to `longest_word` pieces."""
+    random = np.random.default_rng(seed)
+    ids = np.full((len(lengths), width), PAD)
+    eligible, starts = np.zeros(ids.shape, bool), np.zeros(ids.shape, bool)
+    for row, length in enumerate(lengths):
+        ids[row, 0], ids[row, length + 1] = CLS, SEP
+        ids[row, 1 : length + 1] = random.integers(5, VOCABULARY, length)
+        eligible[row, 1 : length + 1] = True
+        place = 1
+        while place <= length:
+            starts[row, place] = True
+            place += random.integers(1, longest_word + 1)
+    return ids, eligible, starts
+
+
+def draw(ids, eligible, starts, numbers=None, epoch=0, seed=0, **changes):
+    numbers = np.arange(len(ids)) if numbers is None else numbers
+    epochs = np.full(len(ids), epoch)
+    return mask_tokens(ids, eligible, starts, numbers, epochs, masking=masking(**changes), seed=seed)
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=6),
+    st.sampled_from(["token", "word"]),
+    st.floats(0.01, 0.9),
+    st.integers(0, 2**40),
+)
+def test_only_ordinary_tokens_are_chosen_or_put_in(lengths, unit, probability, number):
+    ids, eligible, starts = examples(lengths, 33, seed=len(lengths), longest_word=4)
+    numbers = np.arange(len(ids)) + number
+    masked, chosen = draw(ids, eligible, starts, numbers, unit=unit, probability=probability)
+    assert not (chosen & ~eligible).any()
+    assert np.array_equal(masked[~chosen], ids[~chosen])
+    assert not np.isin(masked[chosen], [0, 1, 2, 3]).any()
+    assert ((chosen.sum(axis=1) >= 1) == (np.array(lengths) > 0)).all()
+
+
+@pytest.mark.parametrize("probability", [0.15, 0.3, 0.5])
+def test_the_number_of_tokens_is_exact(probability):
+    lengths = list(range(1, 120))
+    ids, eligible, starts = examples(lengths, 122)
+    _, chosen = draw(ids, eligible, starts, probability=probability)
+    assert chosen.sum(axis=1).tolist() == [max(1, int(np.rint(probability * n))) for n in lengths]
+
+
+def test_eighty_ten_ten_within_five_standard_deviations():
+    ids, eligible, starts = examples([100] * 3000, 104)
+    masked, chosen = draw(ids, eligible, starts, probability=0.5)
+    total = chosen.sum()
+    mask, keep = (masked[chosen] == MASK).sum(), (masked[chosen] == ids[chosen]).sum()
+    # a random id equals the token by chance once in 95 times
+    for count, share in ((mask, 0.8), (keep, 0.1 + 0.1 / 95)):
+        assert abs(count - share * total) < 5 * np.sqrt(total * share * (1 - share))
+    other = masked[chosen & (masked != MASK) & (masked != ids)]
+    counts = np.bincount(other, minlength=VOCABULARY)[5:]
+    assert abs(counts - counts.mean()).max() < 5 * np.sqrt(counts.mean())
+
+
+def test_every_place_is_chosen_equally_often():
+    ids, eligible, starts = examples([40] * 20_000, 42)
+    _, chosen = draw(ids, eligible, starts)
+    counts = chosen.sum(axis=0)[1:41]
+    expected = 20_000 * 6 / 40
+    assert abs(counts - expected).max() < 5 * np.sqrt(expected * (1 - 6 / 40))
+
+
+def test_a_mask_depends_on_seed_epoch_and_example_only():
+    ids, eligible, starts = examples([30] * 8, 40)
+    numbers = np.array([5, 900, 3, 2**41, 77, 12, 8, 1])
+    whole, chosen = draw(ids, eligible, starts, numbers)
+    order = np.array([6, 2, 7])
+    part, part_chosen = draw(ids[order, :34], eligible[order, :34], starts[order, :34], numbers[order])
+    assert np.array_equal(part, whole[order, :34])
+    assert np.array_equal(part_chosen, chosen[order, :34])
+    for change in ({"epoch": 1}, {"seed": 1}):
+        assert not np.array_equal(draw(ids, eligible, starts, numbers, **change)[1], chosen)
+
+
+def test_whole_words_are_chosen_or_not_in_a_thousand_draws():
+    # unwanted playing unwanted playing: un ##want ##ed play ##ing, twice
+    ids = np.array([[CLS, 10, 11, 12, 13, 14, 10, 11, 12, 13, 14, SEP]])
+    eligible = ~np.isin(ids, SPECIAL)
+    starts = np.isin(ids, [10, 13])
+    words = np.cumsum(starts[0])
+    split = pieces = 0
+    for number in range(1000):
+        _, chosen = draw(ids, eligible, starts, np.array([number]), unit="word", probability=0.3)
+        for word in range(1, 5):
+            of_word = chosen[0, (words == word) & eligible[0]]
+            split += 0 < of_word.sum() < len(of_word)
+        pieces += chosen.sum()
+    assert split == 0
+    assert abs(pieces / 10_000 - 0.3) < 0.06  # a budget of 3 pieces in words of 2 and 3
+
+
+def test_whole_word_share_is_right_on_long_examples():
+    ids, eligible, starts = examples([200] * 500, 203, longest_word=5)
+    _, chosen = draw(ids, eligible, starts, unit="word")
+    assert abs(chosen.sum() / eligible.sum() - 0.15) < 0.01
+
+
+def test_a_segment_cut_inside_a_word_begins_a_word():
+    ids = np.array([[CLS, 20, 21, SEP, 22, 23, SEP]])
+    starts = np.array([[0, 0, 1, 0, 0, 1, 0]], dtype=bool)
+    eligible = ~np.isin(ids, SPECIAL)
+    drawn = {tuple(np.flatnonzero(draw(ids, eligible, starts, np.array([n]), unit="word")[1])) for n in range(200)}
+    assert drawn == {(1,), (2,), (4,), (5,)}

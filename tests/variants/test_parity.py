@@ -1,0 +1,224 @@
+"""Families against transformers, in both directions, with tiny random weights; and published parameter counts.
+
+The tests run over `VARIANTS`: a new family is covered as soon as its row is there.
+"""
+
+import json
+
+import pytest
+import torch
+import transformers
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.errors import BertctlError
+from bertctl.heads.model import Model
+from bertctl.variants.config import EncoderSection, encoder_config
+from bertctl.variants.hf import load_model, save_model
+from bertctl.variants.table import VARIANTS
+
+TINY = {
+    "vocab_size": 61,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 20,
+    "pad_token_id": 0,
+}
+CLASSES = [(family, heads) for family in VARIANTS.values() for heads in family.architectures]
+OUTPUTS = {"masked_lm": 0, "sentence_pair": 2, "sequence": 3, "token": 3}
+
+
+def own_config(family):
+    return EncoderConfig(**(TINY | family.common))
+
+
+def published(family, heads, seed=0):
+    """A random model of transformers with weights large enough to tell right from wrong."""
+    torch.manual_seed(seed)
+    fields = family.to_hf(own_config(family)) | {"initializer_range": 0.2}
+    config = transformers.AutoConfig.for_model(family.model_type, **fields, num_labels=3)
+    model = getattr(transformers, family.architectures[heads])(config).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.2)
+    return model
+
+
+def batch(segments):
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(1, 61, (3, 12), generator=generator)
+    mask = torch.arange(12)[None, :] < torch.tensor([12, 7, 3])[:, None]
+    types = torch.arange(12)[None, :].expand(3, 12) >= 5
+    return ids.masked_fill(~mask, 0), mask, types.long() if segments else None
+
+
+def their_outputs(model, ids, mask, types, heads):
+    given = {"input_ids": ids, "attention_mask": mask.long()} | ({} if types is None else {"token_type_ids": types})
+    output = model(**given)
+    if heads == {"masked_lm", "sentence_pair"}:
+        return {"masked_lm": output.prediction_logits, "sentence_pair": output.seq_relationship_logits}
+    if not heads:
+        return {"hidden": output.last_hidden_state, "pooled": getattr(output, "pooler_output", None)}
+    return {next(iter(heads)): output.logits}
+
+
+def our_outputs(model, ids, mask, types):
+    output = model(ids, mask, types)
+    logits = {head: model.logits(head, output) for head in model.head_outputs if head != "masked_lm"}
+    if "masked_lm" in model.head_outputs:
+        logits["masked_lm"] = model.masked_logits(output, torch.arange(ids.numel())).unflatten(0, ids.shape)
+    if not model.head_outputs:
+        pooled = model.pooler(output.last_hidden_state) if model.pooler is not None else None
+        logits = {"hidden": output.last_hidden_state, "pooled": pooled}
+    return logits
+
+
+def assert_equal(mine, theirs, mask):
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        if theirs[name] is None:
+            assert mine[name] is None
+            continue
+        a, b = mine[name], theirs[name]
+        if a.ndim == 3:  # what a model says about padding is nobody's concern
+            a, b = a[mask], b[mask]
+        assert (a - b).abs().max().item() <= 1e-5, name
+        assert b.abs().max().item() > 0.1, f"{name}: outputs too small to tell right from wrong"
+
+
+@pytest.mark.parametrize(
+    ("family", "heads"), CLASSES, ids=lambda x: getattr(x, "model_type", None) or "+".join(sorted(x))
+)
+@torch.no_grad()
+def test_outputs_equal_transformers_in_both_directions(family, heads, tmp_path):
+    segments = own_config(family).type_vocab_size > 0
+    ids, mask, types = batch(segments)
+    theirs = published(family, heads)
+    theirs.save_pretrained(tmp_path / "theirs")
+    loaded = load_model(tmp_path / "theirs")
+    assert (loaded.new_tensors, loaded.unused_tensors) == ([], [])
+    assert set(loaded.model.head_outputs) == heads
+    ours = loaded.model.eval()
+    assert_equal(our_outputs(ours, ids, mask, types), their_outputs(theirs, ids, mask, types, heads), mask)
+
+    (tmp_path / "ours").mkdir()
+    save_model(tmp_path / "ours", ours, None, labels=["a", "b", "c"] if heads & {"sequence", "token"} else None)
+    again, report = getattr(transformers, family.architectures[heads]).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(report.values()), report
+    assert_equal(our_outputs(ours, ids, mask, types), their_outputs(again.eval(), ids, mask, types, heads), mask)
+    before, after = theirs.state_dict(), again.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+
+
+PUBLISHED_COUNTS = [
+    # computed from the formula and checked against the released models: encoder, + pooler, masked LM with tied output
+    ("bert", "tiny", 4_369_408, 4_385_920, 4_416_698),
+    ("bert", "mini", 11_104_768, 11_170_560, 11_201_594),
+    ("bert", "small", 28_500_992, 28_763_648, 28_795_194),
+    ("bert", "medium", 41_110_528, 41_373_184, 41_404_730),
+    ("bert", "base", 108_891_648, 109_482_240, 109_514_298),
+    ("bert", "large", 334_092_288, 335_141_888, 335_174_458),
+    ("distilbert", "base", 66_362_880, None, 66_985_530),
+]
+
+
+@pytest.mark.parametrize(("name", "size", "encoder", "pooled", "masked_lm"), PUBLISHED_COUNTS)
+def test_parameter_counts_are_the_published_ones(name, size, encoder, pooled, masked_lm):
+    config = encoder_config(EncoderSection(name=name, size=size), vocab_size=30_522, pad_token_id=0)
+    with torch.device("meta"):
+        counts = {
+            "encoder": Model(config, {}).encoder,
+            "pooled": Model(config, {}, pooler=True),
+            "masked_lm": Model(config, {"masked_lm": 0}),
+        }
+    got = {part: sum(p.numel() for p in module.parameters()) for part, module in counts.items()}
+    assert got["encoder"] == encoder
+    assert got["masked_lm"] == masked_lm
+    if pooled is not None:
+        assert got["pooled"] == pooled
+
+
+def test_bert_base_with_both_pretraining_heads():
+    config = encoder_config(EncoderSection(), vocab_size=30_522, pad_token_id=0)
+    with torch.device("meta"):
+        model = Model(config, {"masked_lm": 0, "sentence_pair": 2})
+    assert sum(p.numel() for p in model.parameters()) == 110_106_428
+
+
+def test_what_no_published_code_expresses_says_so_and_loads_here(tmp_path):
+    config = EncoderConfig(
+        **TINY, norm_place="pre", position="rotary", feed_forward="glu", norm="rms", embedding_size=16
+    )
+    torch.manual_seed(0)
+    model = Model(config, {"masked_lm": 0, "token": 3}).eval()
+    save_model(tmp_path, model, None, labels=["O", "B-X", "I-X"], extra={"task": "ner"})
+    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "bertctl"
+    loaded = load_model(tmp_path)
+    assert loaded.model.config == config
+    assert loaded.labels == ["O", "B-X", "I-X"]
+    assert loaded.extra["task"] == "ner"
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.state_dict().values(), loaded.model.state_dict().values(), strict=True)
+    )
+
+
+def test_a_new_head_is_drawn_anew_and_named(tmp_path):
+    published(VARIANTS["bert"], frozenset({"masked_lm", "sentence_pair"})).save_pretrained(tmp_path)
+    loaded = load_model(tmp_path, {"token": 7})
+    assert sorted(loaded.new_tensors) == ["heads.token.output.bias", "heads.token.output.weight"]
+    assert "cls.seq_relationship.weight" in loaded.unused_tensors
+    assert loaded.model.heads["token"].output.weight.shape == (7, 32)
+
+
+def test_old_spellings_and_wrappers_are_read(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    published(VARIANTS["bert"], frozenset({"masked_lm"})).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    expected = load_model(tmp_path).model.state_dict()
+    old = {
+        "_orig_mod." + n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
+        for n, t in weights.items()
+    }
+    old["bert.embeddings.position_ids"] = torch.arange(20)[None]
+    old["cls.predictions.decoder.weight"] = weights["bert.embeddings.word_embeddings.weight"].clone()
+    save_file(old, tmp_path / "model.safetensors")
+    got = load_model(tmp_path).model.state_dict()
+    assert all(torch.equal(expected[name], got[name]) for name in expected)
+
+
+@pytest.mark.parametrize("fault", ["missing tensor", "wrong shape", "untied output", "unknown family", "bad sizes"])
+def test_faults_are_refused_by_name(fault, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    published(VARIANTS["bert"], frozenset({"masked_lm"})).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    fields = json.loads((tmp_path / "config.json").read_text())
+    query = "bert.encoder.layer.1.attention.self.query.weight"
+    if fault == "missing tensor":
+        del weights[query]
+    elif fault == "wrong shape":
+        weights[query] = weights[query][:5].clone()
+    elif fault == "untied output":
+        weights["cls.predictions.decoder.weight"] = torch.zeros(61, 32)
+    elif fault == "unknown family":
+        fields["model_type"] = "bertt"
+    else:
+        fields["num_attention_heads"] = 5
+    save_file(weights, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    named = {
+        "missing tensor": query,
+        "wrong shape": query,
+        "untied output": "cls.predictions.decoder",
+        "unknown family": "did you mean 'bert'",
+        "bad sizes": "num_attention_heads",
+    }
+    with pytest.raises(BertctlError) as caught:
+        load_model(tmp_path)
+    assert named[fault] in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
