@@ -1,0 +1,49 @@
+"""The `finetune` section. No torch."""
+
+from pydantic import Field
+
+from bertctl.recipe.section import Section
+from bertctl.tasks.config import DataSection, TaskName
+from bertctl.training.config import AdamWSection, TrainingSection
+
+
+class FinetuneOptimizerSection(AdamWSection):
+    """AdamW (arXiv:1711.05101); weight decay leaves biases and norms alone."""
+
+    lr: float | None = Field(default=None, gt=0, lt=1e30)  # type: ignore[assignment]  # resolved before it is used
+    """Peak learning rate. If not given: 5e-5, of BERT's own list, for an encoder 768 wide; narrower ones proportionally
+    more, at most 1e-3."""
+
+
+class FinetuneTrainingSection(TrainingSection):
+    """Length, batch, optimizer and bookkeeping of one training run. Without steps and epochs: 3 epochs, or as many as
+    make 500 steps but at most 20, since small data needs more than 3 (arXiv:2006.04884). Evaluation and checkpoints
+    come at the end of every epoch unless a number of steps is given."""
+
+    optimizer: FinetuneOptimizerSection = FinetuneOptimizerSection()
+    """The optimizer."""
+
+
+class FinetuneSection(Section):
+    """Train an encoder with a head for a task; the dev set picks the weights, the test set is scored once."""
+
+    name: str | None = None
+    """Name of the output folder below workdir/finetune; the task's name if not given."""
+    task: TaskName
+    """classification (one text or a pair), ner or pos (a label for each word)."""
+    model: str | None = None
+    """The checkpoint to start from: a folder or a hub name; the stage pretrain's if not given."""
+    data: DataSection = DataSection()
+    """The labelled data."""
+    max_length: int | None = Field(default=None, ge=3)
+    """Longest input in word pieces, special tokens included; what the encoder can read, at most 512, if not given."""
+    seeds: int = Field(default=1, ge=1, le=1000)
+    """Train so many times, with seeds seed, seed + 1, ...; the result then has mean and standard deviation."""
+    from_scratch: bool = False
+    """Also train the same encoder from fresh weights, to see what pretraining is worth."""
+    dropout: float | None = Field(default=None, ge=0, lt=1)
+    """Dropout in place of the checkpoint's own rates."""
+    patience: int | None = Field(default=None, ge=1)
+    """Stop early after so many evaluations in a row without a better dev metric; never if not given."""
+    training: FinetuneTrainingSection = FinetuneTrainingSection()
+    """Length, batch, optimizer, bookkeeping."""
