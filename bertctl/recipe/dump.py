@@ -6,14 +6,20 @@ from typing import Any
 
 from bertctl.recipe.redact import redact
 from bertctl.recipe.section import Section
+from bertctl.recipe.sections import sections_in
 from bertctl.recipe.yaml_tree import resolve
 
 PLAIN = re.compile(r"[A-Za-z_/.][A-Za-z0-9_/.+-]*")
 
 
 def dump_recipe(recipe: Section) -> str:
-    """YAML that loads to an equal recipe. Access tokens and passwords in URLs are left out, and only they are lost."""
-    return "\n".join(_lines(json.loads(recipe.model_dump_json()), "")) + "\n"
+    """YAML that loads to an equal recipe. Access tokens and passwords in URLs are left out, and only they are lost.
+
+    Stages that the recipe does not have (absent sections at the top) are not listed.
+    """
+    fields = type(recipe).model_fields
+    absent = {name for name, value in recipe if value is None and sections_in(fields[name].annotation)}
+    return "\n".join(_lines(json.loads(recipe.model_dump_json(exclude=absent)), "")) + "\n"
 
 
 def _lines(tree: Any, indent: str) -> list[str]:

@@ -96,9 +96,8 @@ class _Places:
 
     def override(self, number: int, override: Override, made: list[tuple[str | int, ...]]) -> None:
         """Forget the places at and below the key, and note the option for it and for sections made on the way."""
-        depth, path = len(override.path), override.path
         for known in (self.document.keys, self.document.values, self.options):
-            for key in [key for key in known if key[:depth] == path]:
+            for key in [key for key in known if any(key[: len(path)] == path for path in made)]:
                 del known[key]
         self.options.update(dict.fromkeys(made, (number, override.label)))
 

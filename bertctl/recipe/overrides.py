@@ -19,6 +19,8 @@ class Override(NamedTuple):
 def parse_override(text: str) -> Override:
     """`a.b.0.c=value` or `a.b[0].c=value`; the value is read as YAML, by the same rules as a recipe.
 
+    `*` in place of an index stands for every item, and for a single section that is not written as a list.
+
     Errors: ValueError with a sentence.
     """
     name, equals, value = text.partition("=")
@@ -48,18 +50,34 @@ def apply_override(tree: dict[str, Any], override: Override) -> list[Path]:
 
     Errors: ValueError where the path leads through a value or past the end of a list.
     """
+    return [path for concrete in _expand(tree, override.path) for path in _set(tree, concrete, override.value)]
+
+
+def _expand(tree: Any, path: Path) -> list[Path]:
+    """`path` once for every item that its `*` stands for."""
+    if "*" not in path:
+        return [path]
+    star = path.index("*")
+    place = tree
+    for part in path[:star]:
+        place = place.get(part) if isinstance(place, dict) else None
+    if not isinstance(place, list):
+        return _expand(tree, (*path[:star], *path[star + 1 :]))
+    return [whole for index in range(len(place)) for whole in _expand(tree, (*path[:star], index, *path[star + 1 :]))]
+
+
+def _set(tree: dict[str, Any], path: Path, value: Any) -> list[Path]:
     made: list[Path] = []
     place: Any = tree
-    for depth, (part, following) in enumerate(zip(override.path, (*override.path[1:], None), strict=True)):
-        here = override.path[:depth]
-        _check_step(place, part, here)
-        if following is None:
-            place[part] = override.value
+    for depth, part in enumerate(path):
+        _check_step(place, part, path[:depth])
+        if depth == len(path) - 1:
+            place[part] = value
         elif isinstance(place, dict) and place.get(part) is None:
             place[part] = {}
-            made.append(override.path[: depth + 1])
+            made.append(path[: depth + 1])
         place = place[part]
-    return [*made, override.path]
+    return [*made, path]
 
 
 def _check_step(place: Any, part: str | int, here: Path) -> None:

@@ -1,0 +1,180 @@
+"""The command line: a static table of commands, each loaded only when it is called, and the exit codes.
+
+`bertctl --help` has to be quick, so nothing here imports pydantic, rich, numpy or torch.
+"""
+
+import contextlib
+import errno
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from bertctl.console import clean
+from bertctl.errors import BertctlError, Stopped
+
+# command -> what it does; the module is bertctl/cli/<command>.py, the function has the name of the command
+COMMANDS = {
+    "tokenize": "Train or take a vocabulary; write a corpus as token shards.",
+    "build-pairs": "Cut token shards into training examples, with sentence pairs or without.",
+    "pretrain": "Train an encoder on masked tokens.",
+    "finetune": "Train a checkpoint for a task.",
+    "distill": "Train a smaller encoder to do as a larger one.",
+    "evaluate": "Score a checkpoint on data, with intervals.",
+    "predict": "Lines or JSONL in, JSONL out.",
+    "probe": "See what each layer knows.",
+    "run": "All stages of a recipe, in order; what has not changed is not done again.",
+    "recipes": "List, print and explain recipes.",
+}
+
+ENVIRONMENT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+
+
+class LazyCommands(TyperGroup):
+    """A group that knows its commands by name and imports one only when it is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[arg-type]  # names only, for "did you mean"
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, built from its module; None if there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        function = getattr(import_module(f"bertctl.cli.{name}"), name)
+        single = _typer()
+        if isinstance(function, typer.Typer):
+            return typer.main.get_command(function)
+        single.command(cmd_name)(function)
+        return typer.main.get_command(single)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list in `--help`, from the table and not from the modules."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _typer(**attributes: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **attributes)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"bertctl {version('bertctl')}")
+        raise typer.Exit
+
+
+def root_command() -> Any:
+    """The whole command line as one object."""
+    app = _typer(cls=LazyCommands)
+
+    @app.callback(help="From raw text to a small, fast, evaluated encoder.")
+    def options(
+        version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    ) -> None:
+        """Options of bertctl itself."""
+
+    return typer.main.get_command(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and leave with its exit code (CONTRACT: 0, 1, 2, 3, 4, 5, 128 + signal)."""
+    given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    code = _guarded(given)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    if code == 0 and sys.stdout is not None:
+        code = _flush()
+    sys.exit(code)
+
+
+def _guarded(given: list[str]) -> int:
+    """The exit code of a command, after saying on stderr what went wrong."""
+    verbose = "--verbose" in given
+    try:
+        return int(root_command().main(given, prog_name="bertctl", standalone_mode=False) or 0)
+    except Stopped as error:
+        return _say(error, [f"bertctl: {error}"], error.exit_status, verbose)
+    except BertctlError as error:
+        return _say(error, error.lines(), error.exit_code, verbose)
+    except typer.TyperException as error:
+        return _say(error, [f"error: {_usage(error)}", f"hint: {_help_of(error)}"], 2, verbose)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return _say(error, ["bertctl: stopped by SIGINT"], 130, verbose)
+    except BrokenPipeError:
+        return _quiet_pipe()
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a panic in tokenizers (Rust) is a BaseException and no Exception
+        fault = _environment_fault(error)
+        return _say(error, [f"error: {fault}"], 3, verbose) if fault else _bug(error)
+
+
+def _say(error: BaseException, lines: list[str], code: int, verbose: bool) -> int:
+    from bertctl.recipe.redact import redact
+
+    if verbose:
+        traceback.print_exception(error)
+    with contextlib.suppress(BrokenPipeError):
+        for line in lines:
+            print(clean(redact(line)), file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _usage(error: Any) -> str:
+    message = str(error.format_message()).strip()
+    return message[:1].lower() + message[1:]
+
+
+def _help_of(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else 'bertctl'} --help"
+
+
+def _environment_fault(error: BaseException) -> str | None:
+    """A sentence if the machine is at fault: disk, permissions, memory."""
+    if isinstance(error, OSError) and error.errno in ENVIRONMENT_ERRORS:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{os.strerror(error.errno)}"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return f"not enough memory: {str(error).splitlines()[0] if str(error) else 'an allocation failed'}"
+    return None
+
+
+def _bug(error: BaseException) -> int:
+    traceback.print_exception(error)
+    return _say(error, ["error: this is a bug in bertctl; the lines above tell where"], 1, verbose=False)
+
+
+def _flush() -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _quiet_pipe()
+    except OSError as error:
+        _to_nowhere()
+        fault = f"stdout: {os.strerror(error.errno or 0)}"
+        return _say(error, [f"error: {fault}"], 3, verbose=False)
+    return 0
+
+
+def _quiet_pipe() -> int:
+    """`| head` has read enough: that is success (decided), also for shells with `pipefail`."""
+    _to_nowhere()
+    return 0
+
+
+def _to_nowhere() -> None:
+    """Python flushes stdout once more at its end, and must not complain there."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,48 @@
+"""`bertctl distill`."""
+
+from typing import Annotated
+
+import typer
+
+from bertctl.cli.execute import run_stage
+from bertctl.cli.options import DryRun, Json, Out, Resume, Set, Verbose, shared
+from bertctl.cli.shipped import is_recipe
+from bertctl.cli.shortcuts import Fill, data_fills, fills
+from bertctl.errors import BertctlError
+
+
+def distill(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE|TEACHER]", help="A recipe, or the checkpoint to learn from.")
+    ] = None,
+    student: Annotated[
+        str | None,
+        typer.Argument(metavar="[STUDENT]", help="A preset as mini, an encoder recipe, a checkpoint."),
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The teacher's task, if it has one.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="PATH", help="Examples of build-pairs, or the task's data.")
+    ] = None,
+    out: Out = None,
+    set_: Set = None,
+    dry_run: DryRun = False,
+    resume: Resume = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a smaller encoder to do as a larger one, on text or for a task."""
+    options = shared(out, set_, dry_run, resume, json)
+    if recipe is not None and student is None:
+        if not is_recipe(recipe):
+            raise BertctlError(
+                f"distill: got the teacher {recipe} and no student", hint=f"bertctl distill {recipe} mini"
+            )
+        run_stage("distill", recipe, _data(data, task, named_recipe=True), options, task)
+        return
+    shortcuts = fills(("TEACHER", "teacher", recipe), ("STUDENT", "student", student), ("--task", "task", task))
+    run_stage("distill", None, [*shortcuts, *_data(data, task, named_recipe=False)], options)
+
+
+def _data(data: str | None, task: str | None, *, named_recipe: bool) -> list[Fill]:
+    """`--data` is labelled data for a task, and examples of build-pairs without one."""
+    return data_fills(data, named_recipe=named_recipe) if task else fills(("--data", "pairs", data))

@@ -1,0 +1,43 @@
+"""The short forms of commands: what an option or a bare argument means as keys of a recipe. They fill it, no more."""
+
+from typing import Any, NamedTuple
+
+from bertctl.cli.shipped import is_recipe, shipped
+
+SOURCES = ("name", "subset", "train", "dev", "test")
+
+
+class Fill(NamedTuple):
+    """`value` for the dotted `key` of the command's section; `option` is how messages call it."""
+
+    option: str
+    key: str
+    value: Any
+
+
+def fills(*given: tuple[str, str, Any]) -> list[Fill]:
+    """Those of (option, key, value) that were given on the command line."""
+    return [Fill(*one) for one in given if one[2] is not None]
+
+
+def data_fills(data: str | None, *, named_recipe: bool) -> list[Fill]:
+    """`--data PATH`: the labelled data are there and nowhere else.
+
+    In a recipe that the user named, columns, formats and limits stay as it says; only its sources give way.
+    """
+    if data is None:
+        return []
+    if not named_recipe:
+        return [Fill("--data", "data", {"path": data})]
+    return [Fill("--data", "data.path", data), *(Fill("--data", f"data.{key}", None) for key in SOURCES)]
+
+
+def recipe_or(word: str | None) -> tuple[str | None, str | None]:
+    """A bare argument that may be a recipe, or a model or folder: (recipe, other)."""
+    return (word, None) if word is None or is_recipe(word) else (None, word)
+
+
+def task_recipe(stage: str, task: str | None) -> str | None:
+    """The shipped recipe of a task for when no recipe was named: `finetune --task ner` alone uses `finetune/ner`."""
+    name = f"{stage}/{task}"
+    return name if name in shipped() else None

@@ -1,0 +1,95 @@
+"""What `bertctl run` leaves behind: `summary.json` for programs and a table for people, made of the stages' results."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bertctl.cli.plan import Job
+from bertctl.console import duration
+
+Results = Sequence[tuple[Job, dict[str, Any]]]
+
+ALWAYS_BY_NAME = ("finetune",)
+# What the table shows of a result, in words; a key that a result does not have is passed over.
+SHOWN = {
+    "documents": "documents",
+    "tokens": "tokens",
+    "vocab_size": "vocabulary",
+    "fertility": "pieces per word",
+    "pairs": "pairs",
+    "examples": "examples",
+    "parameters": "parameters",
+    "tokens_per_second": "tokens/s",
+    "mlm_loss": "held-out MLM loss",
+    "unigram_entropy": "unigram entropy",
+    "mlm_accuracy": "MLM accuracy",
+    "majority_baseline": "majority class",
+    "from_scratch": "from scratch",
+    "pretrained": "pretrained",
+    "parameters_teacher": "teacher's parameters",
+    "parameters_student": "student's parameters",
+    "speedup": "times faster",
+    "retained": "of the teacher's metric kept",
+    "best_layer": "best layer",
+    "selectivity": "selectivity",
+}
+
+
+def summarise(results: Results, seconds: float) -> dict[str, Any]:
+    """stage -> result, or stage -> name -> result.
+
+    By name: finetune always; the other stages that may be listed, if there are several sections or the one has a name.
+    """
+    summary: dict[str, Any] = {"seconds": round(seconds, 2)}
+    for job, result in results:
+        several = sum(other.stage == job.stage for other, _ in results) > 1
+        named = getattr(job.section, "name", None) is not None
+        if job.name and (several or named or job.stage in ALWAYS_BY_NAME):
+            summary.setdefault(job.stage, {})[job.name] = result
+        else:
+            summary[job.stage] = result
+    return summary
+
+
+def as_text(summary: dict[str, Any]) -> str:
+    """Strict JSON: a number that is not finite is a bug and not for the reader to find."""
+    return json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def show_table(results: Results) -> None:
+    """One row a job, on stderr: what came out of it and how long it took."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_lines=False)
+    for name in ("stage", "result", "time"):
+        table.add_column(name, overflow="fold", justify="right" if name == "time" else "left")
+    for job, result in results:
+        table.add_row(job.label, "\n".join(lines_of(result)), duration(float(result.get("seconds") or 0)))
+    Console(stderr=True, markup=False, emoji=False, highlight=False).print(table)
+
+
+def lines_of(result: dict[str, Any]) -> Iterator[str]:
+    """The numbers of a result that `SHOWN` has words for, in its order; for a probe a line a layer."""
+    for key, words in SHOWN.items():
+        value = result.get(key)
+        if value is not None and not isinstance(value, (dict, list)):
+            yield f"{words} {_number(value)}"
+        elif isinstance(value, dict) and "value" in value:
+            yield f"{words} {_with_interval(value)}"
+    for layer in result.get("layers") or []:
+        if isinstance(layer, dict):
+            shown = [f"{key} {_number(value)}" for key, value in layer.items() if isinstance(value, float)]
+            yield f"layer {layer.get('layer', '?')}: {', '.join(shown)}"
+
+
+def _with_interval(value: dict[str, Any]) -> str:
+    low, high = value.get("low"), value.get("high")
+    interval = f" ({_number(low)} to {_number(high)})" if low is not None and high is not None else ""
+    return _number(value["value"]) + interval
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
