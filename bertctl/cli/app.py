@@ -65,9 +65,12 @@ def _typer(**attributes: Any) -> typer.Typer:
 
 def _version(value: bool) -> None:
     if value:
-        from importlib.metadata import version
+        from importlib import metadata
 
-        typer.echo(f"bertctl {version('bertctl')}")
+        try:
+            typer.echo(f"bertctl {metadata.version('bertctl')}")
+        except metadata.PackageNotFoundError:
+            typer.echo("bertctl, not installed (run from its source)")
         raise typer.Exit
 
 
@@ -123,10 +126,9 @@ def _guarded(given: list[str]) -> int:
 def _say(error: BaseException, lines: list[str], code: int, verbose: bool) -> int:
     from bertctl.recipe.redact import redact
 
-    if verbose:
-        traceback.print_exception(error)
+    trace = "".join(traceback.format_exception(error)).splitlines() if verbose else []
     with contextlib.suppress(BrokenPipeError):
-        for line in lines:
+        for line in (*trace, *lines):
             print(clean(redact(line)), file=sys.stderr)  # noqa: T201
     return code
 
@@ -152,8 +154,7 @@ def _environment_fault(error: BaseException) -> str | None:
 
 
 def _bug(error: BaseException) -> int:
-    traceback.print_exception(error)
-    return _say(error, ["error: this is a bug in bertctl; the lines above tell where"], 1, verbose=False)
+    return _say(error, ["error: this is a bug in bertctl; the lines above tell where"], 1, verbose=True)
 
 
 def _flush() -> int:
