@@ -33,7 +33,8 @@ class Attention(nn.Module):
         if want_weights:
             context, weights = reference(q, k, v, key_mask, bias, dropout)
         else:
-            context = KERNELS[choose_kernel(hidden.device.type, hidden.shape[1])](q, k, v, key_mask, bias, dropout)
+            kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2])]
+            context = kernel(q, k, v, key_mask, bias, dropout)
         return self.output(context.transpose(1, 2).flatten(2)), weights
 
     def _split(self, projected: Tensor) -> Tensor:
