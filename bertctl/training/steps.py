@@ -1,0 +1,31 @@
+"""What every consumer of the loop says about a step and a model."""
+
+from typing import Any
+
+from bertctl.heads.model import Model
+from bertctl.training.loop import Step
+
+
+def due(step: int, every: int | None) -> bool:
+    """Whether something that happens every so many steps happens at this one."""
+    return every is not None and step % every == 0
+
+
+def step_line(step: Step, speed: float) -> dict[str, Any]:
+    """A line of metrics.jsonl; `speed` in real tokens per second."""
+    return {
+        "step": step.number,
+        "split": "train",
+        "loss": step.loss,
+        **{f"loss_{term}": value for term, value in step.losses.items()},
+        "grad_norm": step.grad_norm,
+        "lr": step.lr,
+        "tokens_per_second": round(speed, 1),
+    }
+
+
+def describe(model: Model) -> str:
+    """One phrase about a model."""
+    config = model.config
+    count = sum(p.numel() for p in model.parameters())
+    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {count:,} parameters"
