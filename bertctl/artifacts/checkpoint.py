@@ -198,7 +198,12 @@ def _indexed(folder: Path) -> Iterator[tuple[Path, set[str]]]:
     weight_map = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise BertctlError(f"{folder / INDEX}: no weight_map, expected tensor names and their files")
-    wrong = [file for file in weight_map.values() if not isinstance(file, str) or Path(file).name != file]
-    raise_problems([f"{folder / INDEX}: got the file {file!r}, expected a name in the same folder" for file in wrong])
+    problem = "expected the name of a .safetensors file in the same folder"
+    wrong = [file for file in weight_map.values() if not _is_weights_name(file)]
+    raise_problems([f"{folder / INDEX}: got the file {file!r}, {problem}" for file in wrong])
     for file in sorted(set(weight_map.values())):
         yield folder / file, {name for name, place in weight_map.items() if place == file}
+
+
+def _is_weights_name(file: Any) -> bool:
+    return isinstance(file, str) and file.endswith(".safetensors") and Path(file).name == file

@@ -60,7 +60,7 @@ def whole_folder(
             yield temp
             _finish(temp, kind, inputs, facts or {}, final)
             _refuse_taken(final, replace)
-            _put_in_place(temp, final)
+            _put_in_place(temp, final, replace)
         except BaseException:
             shutil.rmtree(temp, ignore_errors=True)
             raise
@@ -69,12 +69,12 @@ def whole_folder(
 
 
 def _refuse_broken_link(path: Path) -> None:
-    if path.is_symlink() and not path.exists():
+    if os.path.islink(path) and not os.path.exists(path):  # pathlib's raise where the name is too long
         raise EnvironmentFault(f"{path}: a link that leads nowhere, expected a folder")
 
 
 def _refuse_taken(final: Path, replace: bool) -> None:
-    if final.exists() and not final.is_dir():
+    if os.path.exists(final) and not final.is_dir():
         raise EnvironmentFault(f"{final}: is a file, expected a folder to write into")
     taken = sorted(name for name in os.listdir(final) if name not in KEPT) if final.is_dir() else []
     if taken and not replace:
@@ -122,7 +122,7 @@ def _link(path: Path, other: Path) -> None:
         shutil.copy2(path, other)
 
 
-def _put_in_place(temp: Path, final: Path) -> None:
+def _put_in_place(temp: Path, final: Path, replace: bool) -> None:
     """Rename `temp` to `final`; what was there is moved aside, and put back by the next start if we die between."""
     die_at(f"before rename {final.name}")
     if final.is_dir() and os.listdir(final):
@@ -130,10 +130,7 @@ def _put_in_place(temp: Path, final: Path) -> None:
         held = hold(final)
         try:
             os.rename(final, old)
-            die_at(f"between renames {final.name}")
-            os.rename(temp, final)
-            fsync_path(final.parent)
-            die_at(f"after rename {final.name}")
+            _take_place(temp, final, old, replace)
             remove(old)
         finally:
             os.close(held)
@@ -141,6 +138,18 @@ def _put_in_place(temp: Path, final: Path) -> None:
         os.rename(temp, final)
         fsync_path(final.parent)
         die_at(f"after rename {final.name}")
+
+
+def _take_place(temp: Path, final: Path, old: Path, replace: bool) -> None:
+    try:
+        _refuse_taken(old, replace)  # another process may have finished here since we looked
+        die_at(f"between renames {final.name}")
+        os.rename(temp, final)
+    except BaseException:
+        os.rename(old, final)
+        raise
+    fsync_path(final.parent)
+    die_at(f"after rename {final.name}")
 
 
 def remove_folder(folder: Path) -> None:

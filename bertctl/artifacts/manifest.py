@@ -59,7 +59,7 @@ def write_manifest(folder: Path, *, kind: str, inputs: Mapping[str, str], facts:
     names = list(_names(folder))
     with environment_faults(folder):
         hashed = [name for name in names if not _is_unhashed(name)]
-        files = {name: [(folder / name).stat().st_size, sha256_file(folder / name)] for name in hashed}
+        files = {name: _entry(folder / name) for name in hashed}
     tree = {
         "kind": kind,
         "format_version": FORMAT_VERSION,
@@ -70,6 +70,10 @@ def write_manifest(folder: Path, *, kind: str, inputs: Mapping[str, str], facts:
         "versions": _versions(),
     }
     write_whole(folder / NAME, _text(tree))
+
+
+def _entry(path: Path) -> dict[str, int | str]:
+    return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def _text(tree: Mapping[str, Any]) -> str:
@@ -134,7 +138,7 @@ def _is_intact(tree: dict[str, Any], text: bytes) -> bool:
 
 def _manifest(tree: dict[str, Any], path: Path) -> Manifest:
     try:
-        files = {str(name): (int(size), str(digest)) for name, (size, digest) in tree["files"].items()}
+        files = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in tree["files"].items()}
         unhashed = tuple(map(str, tree["unhashed"]))
         return Manifest(
             str(tree["kind"]),
