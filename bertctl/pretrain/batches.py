@@ -82,7 +82,7 @@ def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Maski
     """One micro-batch as tensors: input_ids, attention_mask, token_type_ids [B, T], masked_positions [N] (indices into
     the flattened batch), labels [N], and pair_labels [B] if there are pairs. `segments` False leaves segments out."""
     rows = reader.rows(ids)
-    eligible = rows.attention_mask & ~rows.special
+    eligible = rows.attention_mask & ~rows.special & (rows.input_ids != reader.tokenizer.unk_id)
     masked, chosen = mask_tokens(rows.input_ids, eligible, rows.word_starts, ids, epochs, masking=masking, seed=seed)
     positions = np.flatnonzero(chosen)
     arrays: dict[str, NDArray[np.generic]] = {
