@@ -12,11 +12,12 @@ from bertctl.artifacts.examples import Examples
 from bertctl.artifacts.shards import TokenShards
 from bertctl.pretrain.masking import Flags, Ids, Masking, mask_tokens
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.training.batching import Batch, rank_share, step_examples, to_tensors
+from bertctl.training.batching import Batch, mix, rank_share, shuffled, step_examples, to_tensors
 from bertctl.training.runtime import Runtime
 
 HELD_OUT_EPOCH = (1 << 20) - 1  # no run gets here: held-out masks are the same at every evaluation
 WIDTH_MULTIPLE = 8
+WINDOW_STEPS = 16  # examples of so many steps are dealt out by length; padding falls from a third to a twentieth
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class MaskedBatches:
     def __call__(self, step: int) -> list[Batch]:
         """The micro-batches of `step`."""
         phase = next(phase for phase in self.phases if phase.first <= step <= phase.last)
-        epochs, ids = step_examples(step - phase.first + 1, self.batch_size, len(phase.reader), self.seed)
+        epochs, ids = self.examples(phase, step)
         shares = rank_share(
             ids,
             rank=self.runtime.rank,
@@ -130,6 +131,16 @@ class MaskedBatches:
             micro_batch_size=self.micro_batch_size,
         )
         return [self.batch(phase.reader, ids[share], epochs[share]) for share in shares]
+
+    def examples(self, phase: Phase, step: int) -> tuple[Ids, Ids]:
+        """(epochs [B], ids [B]) of `step`. The examples of a window of steps are sorted by length and dealt out, a run
+        of like lengths to each step, the steps in random order: little padding, and every example once an epoch."""
+        window, place = divmod(step - phase.first, WINDOW_STEPS)
+        epochs, ids = step_examples(window + 1, WINDOW_STEPS * self.batch_size, len(phase.reader), self.seed)
+        turn = shuffled(np.array([place]), WINDOW_STEPS, seed=mix(self.seed, 2), epoch=window).item()
+        order = np.argsort(phase.reader.examples.lengths(ids), kind="stable")
+        chosen = order[turn * self.batch_size : (turn + 1) * self.batch_size]
+        return epochs[chosen], ids[chosen]
 
     def batch(self, reader: ExampleReader, ids: Ids, epochs: Ids) -> Batch:
         """Examples `ids` [B] with the masks of `epochs` [B]."""

@@ -14,6 +14,7 @@ from bertctl.console import warn
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.masking import Ids
 from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.training.batching import Batch
 from bertctl.training.runtime import Runtime
 
 MOST_TOKENS_COUNTED = 50_000_000
@@ -32,24 +33,23 @@ def score_rows(
         for begin in range(0, len(ids), batch_size):
             signals.check("scoring held-out examples")
             chosen = order[begin : begin + batch_size]
-            rows[chosen] = _batch_rows(objective, reader, ids[chosen], batches)
+            rows[chosen] = batch_rows(objective, batches.held_out(reader, ids[chosen]), batches.runtime)
     return rows
 
 
-def _batch_rows(
-    objective: PretrainingObjective, reader: ExampleReader, ids: Ids, batches: MaskedBatches
-) -> NDArray[np.float64]:
-    runtime = batches.runtime
-    batch = {name: tensor.to(runtime.device) for name, tensor in batches.held_out(reader, ids).items()}
+def batch_rows(objective: PretrainingObjective, batch: Batch, runtime: Runtime) -> NDArray[np.float64]:
+    """Sums for each of the B examples of a masked batch [B, 4]: loss, right tokens, masked tokens, right pairs."""
+    batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
+    examples, width = batch["input_ids"].shape
     with runtime.autocast():
         masked, pair = objective.logits(batch)
-    example = (batch["masked_positions"] // batch["input_ids"].shape[1]).cpu().numpy()
+    example = (batch["masked_positions"] // width).cpu().numpy()
     losses = F.cross_entropy(masked.float(), batch["labels"], reduction="none").double().cpu().numpy()
     right = (masked.argmax(dim=-1) == batch["labels"]).double().cpu().numpy()
-    rows = np.zeros((len(ids), 4))
+    rows = np.zeros((examples, 4))
     for column, values in enumerate((losses, right, np.ones_like(right))):
-        rows[:, column] = np.bincount(example, weights=values, minlength=len(ids))
-    if pair is not None:
+        rows[:, column] = np.bincount(example, weights=values, minlength=examples)
+    if pair is not None and "pair_labels" in batch:
         rows[:, 3] = (pair.argmax(dim=-1) == batch["pair_labels"]).double().cpu().numpy()
     return rows
 

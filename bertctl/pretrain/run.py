@@ -21,6 +21,7 @@ from bertctl.training.meter import Meter
 from bertctl.training.optim import build_optimizer
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.schedule import lr_share
+from bertctl.training.steps import describe, due, step_line
 from bertctl.variants.config import encoder_config
 from bertctl.variants.hf import load_model, save_model
 
@@ -135,28 +136,3 @@ def fingerprint_of(
     bookkeeping = {"log_every_steps", "evaluate_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "steps"}
     values = section.model_dump(mode="json", exclude={"pairs": True, "tokens": True, "training": bookkeeping})
     return {**values, **data.hashes, "seed": seed, "steps": steps, "precision": precision}
-
-
-def step_line(step: Any, speed: float) -> dict[str, Any]:
-    """A line of metrics.jsonl."""
-    return {
-        "step": step.number,
-        "split": "train",
-        "loss": step.loss,
-        **{f"loss_{term}": value for term, value in step.losses.items()},
-        "grad_norm": step.grad_norm,
-        "lr": step.lr,
-        "tokens_per_second": round(speed, 1),
-    }
-
-
-def due(step: int, every: int | None) -> bool:
-    """Whether something that happens every so many steps happens at this one."""
-    return every is not None and step % every == 0
-
-
-def describe(model: Model) -> str:
-    """One phrase about a model."""
-    config = model.config
-    count = sum(p.numel() for p in model.parameters())
-    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {count:,} parameters"
