@@ -15,7 +15,7 @@ from bertctl.cli.plan import Job, check_places, only_task, plan, resolved
 from bertctl.cli.recipe import Recipe
 from bertctl.cli.shipped import find_recipe
 from bertctl.cli.shortcuts import Fill
-from bertctl.cli.stages import STAGES
+from bertctl.cli.stages import REPLACED, STAGES
 from bertctl.console import note, print_json
 from bertctl.errors import BertctlError
 from bertctl.recipe.dump import dump_recipe
@@ -91,7 +91,8 @@ def save_recipe(job: Job, recipe: Recipe) -> list[Path]:
     The folder of a run keeps the recipe it was begun with: on `--resume` the stage compares, and is the one to judge.
     """
     target = job.out / "recipe.yaml"
-    if job.out.is_dir() and any(name not in BEFORE_WORK for name in os.listdir(job.out)):
+    holds_work = job.out.is_dir() and any(name not in BEFORE_WORK for name in os.listdir(job.out))
+    if holds_work and job.stage not in REPLACED:
         return []
     with environment_faults(job.out):
         missing = [path for path in (job.out, *job.out.parents) if not path.exists()]

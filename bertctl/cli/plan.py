@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bertctl.cli.recipe import LISTED, Recipe, section_name
+from bertctl.cli.recipe import LISTED, NO_TASK, Recipe, section_name
 from bertctl.cli.stages import STAGES, TASK_MODEL
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.recipe.section import Section
@@ -62,7 +62,7 @@ def fill_inputs(recipe: Recipe, stage: str, section: Section) -> Section:
 
 def _defaults(recipe: Recipe, stage: str, section: Section) -> dict[str, Path]:
     task = getattr(section, "task", None)
-    if task is not None and stage in TASK_MODEL:
+    if task not in (None, NO_TASK) and stage in TASK_MODEL:
         makers = [section_name(maker) for maker in recipe.finetune or [] if maker.task == task]
         return {TASK_MODEL[stage]: recipe.workdir / "finetune" / (makers[0] if len(makers) == 1 else task)}
     places = {field: (maker, recipe.workdir / maker) for field, maker in STAGES[stage].inputs.items()}

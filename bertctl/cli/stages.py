@@ -16,9 +16,12 @@ STAGES: dict[str, Stage] = {
     "pretrain": Stage("bertctl.pretrain.run", {"pairs": "build_pairs", "tokens": "tokenize"}),
     "finetune": Stage("bertctl.finetune.run", {"model": "pretrain"}),
     "distill": Stage("bertctl.distill.run", {"teacher": "pretrain", "pairs": "build_pairs", "tokens": "tokenize"}),
-    "evaluate": Stage("bertctl.evaluate.run", {"model": "pretrain"}),
+    "evaluate": Stage("bertctl.evaluate.run", {"model": "pretrain", "pairs": "build_pairs", "tokens": "tokenize"}),
     "probe": Stage("bertctl.probe.run", {"model": "pretrain"}),
 }
 
 # Stages whose input is a model of the task itself where the section names a task: the one that finetune made.
 TASK_MODEL = {"distill": "teacher", "evaluate": "model"}
+
+# Stages whose new result takes the place of an older one in the same folder; the others refuse a folder with work in it.
+REPLACED = ("evaluate",)

@@ -3,6 +3,8 @@
 Shapes: B batch, T tokens, E hidden size.
 """
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from bertctl.encoder.feedforward import ACTIVATIONS
@@ -28,3 +30,22 @@ def mean_pool(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         return hidden.mean(dim=1)
     weights = attention_mask.to(hidden.dtype).unsqueeze(-1)
     return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
+
+
+def first_token(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """The vector of [CLS]. Shapes: [B, T, E] -> [B, E]."""
+    return hidden[:, 0]
+
+
+def max_pool(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Largest value over real tokens, for each of the E places. Shapes: as `mean_pool`."""
+    if attention_mask is not None:
+        hidden = hidden.masked_fill(~attention_mask.bool().unsqueeze(-1), float("-inf"))
+    return hidden.amax(dim=1)
+
+
+POOLINGS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
+    "mean": mean_pool,
+    "cls": first_token,
+    "max": max_pool,
+}
