@@ -1,0 +1,90 @@
+"""The recipe section that names labelled data, shared by every stage that reads it."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bertctl.recipe.section import Section
+
+TaskName = Literal["classification", "ner", "pos"]
+DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
+Scheme = Literal["auto", "BIO", "IOB1", "BIOES", "IO", "none"]
+PYTHON_DOCS = "python_docs"
+
+Column = str | int
+"""A column by its name, or by its position counted from 1."""
+
+
+class ColumnsSection(Section):
+    """Which columns hold what. Those that are left out are found by their usual names."""
+
+    text: Column | None = None
+    """The text, or the first of a pair (usual names: sentence, text, sentence1, premise, question, ...)."""
+    text_pair: Column | None = None
+    """The second text of a pair (usual names: sentence2, hypothesis, ...)."""
+    label: Column | None = None
+    """The label of a text (usual names: label, labels, class, ...)."""
+    tokens: Column | None = None
+    """The words of a sentence: a list in JSONL and Parquet (tokens, words), a column of a CoNLL file (the first)."""
+    tags: Column | None = None
+    """The tags of the words: a list (tags, ner_tags, ...), a column of a CoNLL file (the last), `xpos` in CoNLL-U."""
+
+    @model_validator(mode="after")
+    def _positions_count_from_one(self) -> Self:
+        if any(isinstance(value, int) and value < 1 for value in self.__dict__.values()):
+            raise ValueError("positions of columns count from 1")
+        return self
+
+
+class DataSection(Section):
+    """Labelled data. Give `path`, `name`, or the files of the splits one by one."""
+
+    path: Path | None = None
+    """One file, or a folder with files named train, dev (or valid, validation) and test in any format of the task."""
+    name: str | None = None
+    """`python_docs` (labels that Python itself carries), a data set of the Hugging Face hub, or a folder of one."""
+    subset: str | None = None
+    """Configuration of a hub data set, as in `nyu-mll/glue` with `sst2`; of `python_docs`: `package` or `pairs`."""
+    train: str | None = None
+    """File with the training data; for a named data set the name of its split."""
+    dev: str | None = None
+    """File with the development data, which picks the best checkpoint; without it a share of train is held out."""
+    test: str | None = None
+    """File with the test data, which is scored once."""
+    format: DataFormat = "auto"
+    """Format of the files; `auto` goes by the ending, then by the content."""
+    header: bool | None = None
+    """Whether the first row of CSV and TSV holds names; by default it does unless a column is named by its position."""
+    columns: ColumnsSection = ColumnsSection()
+    """Which columns hold what."""
+    label_names: tuple[str, ...] = ()
+    """Names of labels that are written as numbers 0, 1, 2, ... in the data."""
+    scheme: Scheme = "auto"
+    """How tags mark entities; `auto` finds it in the data."""
+    ill_formed_tags: Literal["refuse", "keep"] = "refuse"
+    """What to do with gold tags that no scheme, or not the named one, writes this way (an I- after O in BIO)."""
+    long_text: Literal["cut", "refuse"] = "cut"
+    """Texts longer than the model: cut and counted, or refused. Token labels are windowed instead, nothing is lost."""
+    overlap_tokens: int = Field(default=32, ge=0)
+    """Word pieces that neighbouring windows of a long sentence share (token labels)."""
+    dev_share: float = Field(default=0.1, gt=0.0, lt=1.0)
+    """Share of train that is held out, by seed and stratified by label, if there is no dev data."""
+    train_examples: int | None = Field(default=None, ge=1)
+    """Use at most so many training examples, drawn by seed and stratified by label."""
+    dev_examples: int | None = Field(default=None, ge=1)
+    """Use at most so many development examples."""
+    test_examples: int | None = Field(default=None, ge=1)
+    """Use at most so many test examples."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.path is not None and self.name is not None:
+            raise ValueError("give one of `path` and `name`, not both")
+        if self.subset is not None and self.name is None:
+            raise ValueError("`subset` belongs to a named data set")
+        return self
+
+    def is_given(self) -> bool:
+        """Whether any source is named."""
+        return any(source is not None for source in (self.path, self.name, self.train, self.dev, self.test))

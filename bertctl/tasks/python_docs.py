@@ -1,0 +1,37 @@
+"""The examples of `python_docs`, for each task that the docstrings of Python hold labels for."""
+
+from bertctl.demo import entities, labels
+from bertctl.errors import BertctlError
+from bertctl.tasks.config import DataSection
+from bertctl.tasks.task import Splits, TextExample, TokenExample
+
+SUBSETS = {"package": labels.package_examples, "pairs": labels.pair_examples}
+
+
+def texts(data: DataSection, seed: int) -> Splits:
+    """`package`: which package a text documents; `pairs`: whether a body belongs to a summary."""
+    find = SUBSETS.get(data.subset or "package")
+    if find is None:
+        raise BertctlError(f"subset: got {data.subset!r}, expected one of {', '.join(SUBSETS)} for python_docs")
+    found = find(_sizes(data), seed)
+    train, dev, test = ([TextExample(*labelled) for labelled in found[split]] for split in found)
+    return Splits(train, dev, test)
+
+
+def tagged(data: DataSection, seed: int) -> Splits:
+    """Words that name a parameter, class, exception, function or module."""
+    found = entities.tagged_sentences(_sizes(data), seed)
+    train, dev, test = (
+        [TokenExample(words, tags, where, (), scheme="BIO") for where, words, tags in found[split]] for split in found
+    )
+    return Splits(train, dev, test)
+
+
+def untagged(data: DataSection, seed: int) -> Splits:
+    """There is nothing to learn parts of speech from. Errors: BertctlError, always."""
+    raise BertctlError("python_docs: got the task pos, for which it holds no labels", hint="use a CoNLL-U treebank")
+
+
+def _sizes(data: DataSection) -> labels.Sizes:
+    asked = {"train": data.train_examples, "dev": data.dev_examples, "test": data.test_examples}
+    return labels.Sizes(**{split: size for split, size in asked.items() if size is not None})

@@ -1,0 +1,215 @@
+"""Labelled data as a whole: which file is which split, what may not be between them, and what is held out or drawn."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertctl import console
+from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
+from bertctl.tasks import named
+from bertctl.tasks.audit import folded
+from bertctl.tasks.config import PYTHON_DOCS, DataSection
+from bertctl.tasks.tables import ENDINGS
+from bertctl.tasks.task import Splits, Task
+
+SPLIT_WORDS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "devel", "development", "valid", "validation", "val", "trial", "testa"),
+    "test": ("test", "testing", "testb"),
+}
+PART = re.compile(r"-\d+-of-\d+")  # train-00000-of-00002.parquet
+
+
+def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
+    """Data to train on: train and dev have examples, every label of dev and test is known from train.
+
+    Errors: BertctlError with all problems of all files, before anything else is done with them.
+    """
+    splits, notes = _read(task, data, lone="train", seed=seed)
+    if not splits["train"]:
+        raise BertctlError(f"{source(data)}: got no training data, expected a file named train", hint=_name_it("train"))
+    names = task.labels(splits["train"])
+    problems = _one_class(task, splits["train"], data)
+    problems += unknown_labels(task, [*splits["dev"], *splits["test"]], names, "train")
+    raise_problems(problems)
+    if not splits["dev"]:
+        splits["train"], splits["dev"] = hold_out(task, splits["train"], data.dev_share, seed)
+        held = len(splits["dev"])
+        notes.append(f"no dev data: held out {held} of {held + len(splits['train'])} training examples (seed {seed})")
+    for split in splits:
+        splits[split] = at_most(task, splits[split], getattr(data, f"{split}_examples"), seed)
+    lost = sorted(set(names) - set(task.labels(splits["train"])))
+    if lost:
+        raise BertctlError(f"train_examples: {data.train_examples} leaves out the label {lost[0]!r}; expected more")
+    for note in notes:
+        console.note(note)
+    return Splits(**splits, notes=tuple(notes))
+
+
+def test_data(task: Task, data: DataSection, *, labels: Sequence[str], seed: int) -> tuple[str, list[Any]]:
+    """(split, examples) to evaluate on: one file, or the test split, or dev if there is no test.
+
+    `labels`: those the model knows. Errors: BertctlError, also for a label that is not among them.
+    """
+    splits, notes = _read(task, data, lone="test", seed=seed)
+    split = next((name for name in ("test", "dev") if splits[name]), None)
+    if split is None:
+        raise BertctlError(f"{source(data)}: got no test data, expected a file named test", hint=_name_it("test"))
+    raise_problems(unknown_labels(task, splits[split], labels, "the model"))
+    if split == "dev":
+        notes.append(f"{source(data)}: no test data, so dev is scored")
+    for note in notes:
+        console.note(note)
+    return split, at_most(task, splits[split], getattr(data, f"{split}_examples"), seed)
+
+
+def source(data: DataSection) -> str:
+    """What a message calls the data."""
+    return str(data.path or data.name or data.train or data.dev or data.test or "data")
+
+
+def _name_it(split: str) -> str:
+    return f"name the file with `data.{split}`"
+
+
+def _read(task: Task, data: DataSection, *, lone: str, seed: int) -> tuple[dict[str, list[Any]], list[str]]:
+    """All splits of the data, with what was noted; a single file is the split `lone`."""
+    problems: list[str] = []
+    notes: list[str] = []
+    if not data.is_given():
+        raise BertctlError("data: got nothing, expected `path`, `name` or files", hint="--set data.path=FOLDER")
+    if data.name == PYTHON_DOCS:
+        return _with_names(task.demo(data, seed)), notes
+    if data.name is not None:
+        splits = named.read(task, data, problems, notes)
+    else:
+        files = find_files(data, lone, problems)
+        raise_problems(problems)
+        splits = {split: _read_files(task, files.get(split, []), data, problems) for split in SPLIT_WORDS}
+    raise_problems(problems)
+    splits = task.finish(splits, data, problems)
+    raise_problems(problems)
+    return splits, notes
+
+
+def _with_names(splits: Splits) -> dict[str, list[Any]]:
+    return {"train": splits.train, "dev": splits.dev, "test": splits.test}
+
+
+def _read_files(task: Task, files: list[Path], data: DataSection, problems: list[str]) -> list[Any]:
+    return [example for path in files for example in task.read_file(path, data, True, problems)]
+
+
+def find_files(data: DataSection, lone: str, problems: list[str]) -> dict[str, list[Path]]:
+    """The files of each split: those named one by one, and those found in `path`."""
+    found: dict[str, list[Path]] = {}
+    if data.path is not None and data.path.is_dir():
+        found = _in_folder(data.path, [split for split in SPLIT_WORDS if getattr(data, split) is None], problems)
+    elif data.path is not None:
+        found = {lone: [data.path]}
+    for split in SPLIT_WORDS:
+        name = getattr(data, split)
+        if name is not None:
+            found[split] = [Path(name)]
+    missing = [path for files in found.values() for path in files if not path.is_file()]
+    problems.extend(f"{path}: no such file" for path in missing)
+    return found
+
+
+def _in_folder(folder: Path, wanted: list[str], problems: list[str]) -> dict[str, list[Path]]:
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    found = {}
+    for split in wanted:
+        matches = _best([path for path in files if _split_of(path) == split])
+        if len(matches) > 1 and not all(PART.search(path.name) for path in matches):
+            names = ", ".join(path.name for path in matches)
+            problems.append(f"{folder}: got {names} for {split}, expected one file; {_name_it(split)}")
+        found[split] = matches
+    if wanted and not any(found.values()) and not problems:
+        names = ", ".join(path.name for path in files[:5]) or "no files"
+        problems.append(f"{folder}: got {names}, expected files named train, dev (valid, validation) and test")
+    return found
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a file name speaks of, if it is exactly one."""
+    words = re.findall("[a-z]+", path.name.lower())
+    named_splits = {split for split, spellings in SPLIT_WORDS.items() for word in spellings if word in words}
+    return named_splits.pop() if len(named_splits) == 1 else None
+
+
+def _best(files: list[Path]) -> list[Path]:
+    """Those with the ending of a data format; if there is none, all."""
+    known = [path for path in files if path.suffix.lower() in ENDINGS]
+    return known or files
+
+
+def _one_class(task: Task, train: Sequence[Any], data: DataSection) -> list[str]:
+    counts = Counter(label for example in train for label, _ in task.gold(example))
+    if len(counts) > 1:
+        return []
+    what = ", ".join(f"{label!r}, {count} times" for label, count in counts.items()) or "no label at all"
+    return [f"{source(data)}: got only one class ({what}), expected at least two"]
+
+
+def unknown_labels(task: Task, examples: Sequence[Any], known: Sequence[str], who: str) -> list[str]:
+    """A problem for every label that is not among `known`, at most a few more than are shown."""
+    names = set(known)
+    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    problems = []
+    for example in examples:
+        for label, place in task.gold(example):
+            if label not in names:
+                problems.append(
+                    f"{place}: got the label {label!r}, which {who} does not have; expected one of {listed}"
+                )
+        if len(problems) > 10 * MOST_PROBLEMS_SHOWN:
+            break
+    return problems
+
+
+def hold_out(task: Task, train: list[Any], share: float, seed: int) -> tuple[list[Any], list[Any]]:
+    """(train, dev): `share` of the examples by seed, stratified by label, each part in file order.
+
+    An example whose text (case and white space folded) or label would then stand in one part only stays in train.
+    Errors: BertctlError if nothing can be held out.
+    """
+    chosen = set(_draw(task, train, max(1, round(len(train) * share)), seed))
+    rest = [example for place, example in enumerate(train) if place not in chosen]
+    texts = {folded(task.key(example)) for example in rest}
+    names = set(task.labels(rest))
+
+    def may_leave(example: Any) -> bool:
+        return folded(task.key(example)) not in texts and {label for label, _ in task.gold(example)} <= names
+
+    dev = {place for place in chosen if may_leave(train[place])}
+    if not dev or not rest:
+        raise BertctlError(f"got {len(train)} training examples, too few to hold out dev data; expected a dev file")
+    return _parted(train, lambda place: place not in dev), _parted(train, lambda place: place in dev)
+
+
+def at_most(task: Task, examples: list[Any], count: int | None, seed: int) -> list[Any]:
+    """`count` of the examples by seed, stratified by label, in file order; all if there are no more."""
+    if count is None or count >= len(examples):
+        return examples
+    chosen = set(_draw(task, examples, count, seed))
+    return _parted(examples, lambda place: place in chosen)
+
+
+def _parted(examples: list[Any], belongs: Callable[[int], bool]) -> list[Any]:
+    return [example for place, example in enumerate(examples) if belongs(place)]
+
+
+def _draw(task: Task, examples: Sequence[Any], count: int, seed: int) -> list[int]:
+    """Places of `count` examples: shuffled, sorted by their rarest label, and then taken at equal distances."""
+    counts = Counter(label for example in examples for label, _ in task.gold(example))
+    order = np.random.default_rng(seed).permutation(len(examples)).tolist()
+    order.sort(
+        key=lambda place: min(((counts[label], label) for label, _ in task.gold(examples[place])), default=(0, ""))
+    )
+    total = len(examples)
+    return [place for i, place in enumerate(order) if (i + 1) * count // total > i * count // total]

@@ -1,0 +1,104 @@
+"""One text or a pair of texts: the columns that hold them, and their word pieces between [CLS] and [SEP]."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bertctl.errors import BertctlError
+from bertctl.tasks.config import Column, DataSection
+from bertctl.tasks.tables import Table
+from bertctl.tasks.task import Features, TextExample
+from bertctl.tasks.values import text_of
+from bertctl.text.tokenizer import Tokenizer
+
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("#1 String", "#2 String"),
+    ("sentence_A", "sentence_B"),
+    ("text", "text_pair"),
+    ("text1", "text2"),
+)
+LONGEST_NAME = 40  # characters shown of a column name, which is a whole text if there is no header
+TEXTS = ("sentence", "text", "sentence1", "review", "content", "question")
+
+
+def has_header(data: DataSection) -> bool:
+    """As the recipe says, else unless a column is named by its position."""
+    by_position = any(isinstance(value, int) for value in vars(data.columns).values())
+    return not by_position if data.header is None else data.header
+
+
+def find_texts(table: Table, data: DataSection, problems: list[str]) -> tuple[str | None, str | None]:
+    """Names of the columns of the text and its pair: as the recipe names them, else by their usual names."""
+    wanted = data.columns
+    if wanted.text is None and wanted.text_pair is None:
+        for pair in PAIRS:
+            first, second = (table.column(None, [name]) for name in pair)
+            if first is not None and second is not None:
+                return first, second
+    text = find_column(table, "text", wanted.text, TEXTS, problems)
+    if wanted.text_pair is None:
+        return text, None
+    return text, find_column(table, "text_pair", wanted.text_pair, (), problems)
+
+
+def find_column(
+    table: Table, what: str, wanted: Column | None, usual: Sequence[str], problems: list[str]
+) -> str | None:
+    """The name of one column; a problem that lists what is there, if it is not."""
+    found = table.column(wanted, usual)
+    if found is None:
+        expected = f"the column {wanted!r}" if wanted is not None else f"one of {', '.join(usual)}"
+        have = ", ".join(
+            repr(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}...") for name in table.columns
+        )
+        how = f"set `columns.{what}` to a name, or to a position if there is no header"
+        problems.append(f"{table.place(1)}: got the columns {have}, expected {expected} for `{what}`; {how}")
+    return found
+
+
+def texts_of(
+    row: dict[str, Any], text: str, pair: str | None, place: str, problems: list[str]
+) -> tuple[str, str | None]:
+    """The text of a row and its pair."""
+    first = text_of(row.get(text), place, text, problems)
+    return first, None if pair is None else text_of(row.get(pair), place, pair, problems)
+
+
+def segments(example: TextExample) -> tuple[str, ...]:
+    """The text, or both texts of a pair."""
+    return (example.text,) if example.pair is None else (example.text, example.pair)
+
+
+def encode_texts(examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int) -> list[Features]:
+    """[CLS] text [SEP] or [CLS] text [SEP] pair [SEP], one feature an example, labels None.
+
+    What is too long is cut at its end and counted, of a pair the longer text first, as BERT does.
+    """
+    ids = iter(tokenizer.encode_ids([text for example in examples for text in segments(example)]))
+    features = []
+    for place, example in enumerate(examples):
+        parts = [next(ids).tolist() for _ in segments(example)]
+        pieces = sum(map(len, parts))
+        parts = fit(parts, max_length - 1 - len(parts))
+        input_ids, types = [tokenizer.cls_id], [0]
+        for segment, part in enumerate(parts):
+            input_ids += [*part, tokenizer.sep_id]
+            types += [segment] * (len(part) + 1)
+        features.append(Features(input_ids, types, None, place, pieces, pieces - sum(map(len, parts))))
+    return features
+
+
+def fit(parts: list[list[int]], room: int) -> list[list[int]]:
+    """Texts cut at their ends to `room` pieces together, always taking from the longer one (of equals, the second).
+
+    Errors: BertctlError if not even one piece of each fits.
+    """
+    if room < len(parts):
+        raise BertctlError(f"got room for {room} word pieces, expected at least {len(parts)}; use a longer max_length")
+    lengths = [len(part) for part in parts]
+    while sum(lengths) > room:
+        lengths[max(range(len(lengths)), key=lambda place: (lengths[place], place))] -= 1
+    return [part[:length] for part, length in zip(parts, lengths, strict=True)]
