@@ -63,7 +63,13 @@ def type_problems(errors: Iterable[Any], tree: Any, root: type[Section]) -> list
     for error in errors:
         path = known_path(error["loc"], tree, named=error["type"] in ("missing", "extra_forbidden"))
         grouped.setdefault(path, []).append(error)
-    return [_problem(path, group, tree, root) for path, group in grouped.items()]
+    return [_problem(path, group, tree, root) for path, group in grouped.items() if not _beside(path, group, grouped)]
+
+
+def _beside(path: Path, group: list[Any], grouped: dict[Path, list[Any]]) -> bool:
+    """Whether these are only members of a union that want no section, where one was given and is wrong further down."""
+    deeper = any(len(other) > len(path) and other[: len(path)] == path for other in grouped)
+    return deeper and all(str(error["type"]).endswith("_type") for error in group)
 
 
 def known_path(location: Iterable[str | int], tree: Any, *, named: bool) -> Path:
@@ -91,7 +97,7 @@ def _problem(path: Path, group: list[Any], tree: Any, root: type[Section]) -> Ty
         return TypeProblem(path, f"{name}: unknown key{_perhaps_key(path, tree, root)}", at_key=True)
     if first["type"] == "union_tag_not_found":
         tag = str(first["ctx"]["discriminator"]).strip("'")
-        return TypeProblem(path, f"{name}.{tag}: missing; expected the name of a kind")
+        return TypeProblem(path, f"{name}.{tag}: missing; expected the name of a kind", at_key=True)
     if first["type"] in ("value_error", "assertion_error"):
         return TypeProblem(path, f"{name}: {redact(str(first['ctx']['error']))}")
     got = first["input"]
@@ -105,13 +111,18 @@ def _expected(error: Any) -> str:
     template = EXPECTED.get(error["type"])
     if template is None:
         return str(error["msg"])
-    text = template.format(**error.get("ctx", {}))
+    text = template.format(**{key: _short(value) for key, value in error.get("ctx", {}).items()})
     got = error["input"]
     if text == "a whole number" and isinstance(got, float) and got == int(got):
         return f"{text} (write {int(got)})"
     if text in ("a whole number", "a number", "true or false") and isinstance(got, str):
         return f"{text}{_unquoted(got, text)}"
     return text.replace("'", "`")
+
+
+def _short(bound: Any) -> Any:
+    """A limit as people write it: pydantic has 1.0 where the section says 1."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() and abs(bound) < 1e9 else bound
 
 
 def _unquoted(got: str, wanted: str) -> str:

@@ -190,7 +190,7 @@ def _scalar(event: "yaml.ScalarEvent", anchors: dict[str, _Node]) -> _Node:
     if event.tag is not None:
         node.problems.append((node.mark, f"got the tag `{_tag(event.tag)}`, expected none"))
     elif event.style is not None:
-        node.scalar = event.value
+        node.scalar = _joined(event.value)
     else:
         try:
             node.scalar = resolve(event.value)
@@ -234,6 +234,13 @@ def _plain(node: _Node, path: Path, document: Document) -> Any:
 
 def _mark(mark: Any) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
+
+
+def _joined(text: str) -> str:
+    """JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML: the pair becomes one character."""
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _position(text: str, position: int) -> Mark:
