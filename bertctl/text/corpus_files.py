@@ -85,7 +85,7 @@ def read(file: BinaryIO, where: str, kind: Format, reading: Reading) -> Iterator
 def _read_text(file: BinaryIO, where: str, reading: Reading) -> Iterator[Document]:
     lines: list[str] = []
     size, first = 0, 1
-    for number, line in _lines(file, where, reading.errors):
+    for number, line in _lines(file, where, reading.errors, LONGEST_DOCUMENT):
         ends = reading.document == "line" or (reading.document == "blank_line" and not line.strip())
         if line.strip():
             first = first if lines else number
@@ -100,7 +100,7 @@ def _read_text(file: BinaryIO, where: str, reading: Reading) -> Iterator[Documen
 
 def _read_jsonl(file: BinaryIO, where: str, reading: Reading) -> Iterator[Document]:
     problems: list[str] = []
-    for number, line in _lines(file, where, reading.errors, longest=None):
+    for number, line in _lines(file, where, reading.errors, None):
         if not line.strip():
             continue
         record = _parse(line, f"{where}:{number}", problems)
@@ -180,9 +180,7 @@ def _parquet_rows(table: Any, where: str, reading: Reading) -> Iterator[Document
     raise_problems(problems)
 
 
-def _lines(
-    file: BinaryIO, where: str, errors: Errors, longest: int | None = LONGEST_DOCUMENT
-) -> Iterator[tuple[int, str]]:
+def _lines(file: BinaryIO, where: str, errors: Errors, longest: int | None) -> Iterator[tuple[int, str]]:
     """(number, line without its end); a line over `longest` bytes comes in parts with the same number."""
     number, offset, rest = 1, 0, b""
     while chunk := rest + file.readline(-1 if longest is None else longest):

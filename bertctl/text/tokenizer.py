@@ -45,7 +45,7 @@ class Tokenizer:
     whole-token entries in the form of tokenizer.json (special ones count as text unless `allow_special`).
     """
 
-    tokens: list[str]
+    tokens: list[str] = field(repr=False)
     lowercase: bool
     strip_accents: bool
     special: Mapping[str, str] = field(default_factory=lambda: dict(tokenizer_files.ROLES))
