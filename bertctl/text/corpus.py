@@ -53,7 +53,7 @@ def _of_files(section: CorpusSection) -> Iterator[Document]:
     reading = Reading(section.columns, section.document, section.errors)
     for path in corpus_paths(section.files):
         if path == STDIN:
-            yield from corpus_files.read(sys.stdin.buffer, "<stdin>", section.format, reading)
+            yield from corpus_files.read(signals.standard_input(), "<stdin>", section.format, reading)
         else:
             kind = corpus_files.format_of(path) if section.format == "auto" else section.format
             with corpus_files.open_decompressed(path) as file:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from typing import Literal
 
 Splitter = Literal["sentencex", "newline", "none"]
+# sentencex 1.0.32 panics where one of these, several bytes long in UTF-8, stands before a full stop, as in `B\xa0.`; it
+# gets blanks instead, and the sentences are cut from the original.
+WIDE_BLANKS = {code: " " for code in range(0x80, 0x3001) if chr(code).isspace()}
 LONGEST_SENTENCE = (
     1 << 16
 )  # characters; a longer one is cut at a blank, so that one line of 200 MB needs no more memory
@@ -25,7 +28,10 @@ def _by_rules(text: str, language: str) -> list[str]:
     sentences: list[str] = []
     for line in text.split("\n"):
         for part in _bounded(line):
-            sentences.extend(sentencex.segment(language, part))
+            start = 0
+            for sentence in sentencex.segment(language, part.translate(WIDE_BLANKS)):
+                sentences.append(part[start : start + len(sentence)])
+                start += len(sentence)
     return sentences
 
 

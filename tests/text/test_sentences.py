@@ -8,7 +8,9 @@ from bertctl.text import sentences
 from bertctl.text.sentences import split_sentences
 
 
-@given(st.text("aB. ?!\n\t\u2028é中。", max_size=80), st.sampled_from(["sentencex", "newline", "none"]))
+@given(
+    st.text("aB. ?!\n\t\u2028\u00a0\u0085\u3000é中。", max_size=80), st.sampled_from(["sentencex", "newline", "none"])
+)
 def test_nothing_but_white_space_is_lost(text, splitter):
     parts = split_sentences(text, splitter)
     assert "".join("".join(parts).split()) == "".join(text.split())
@@ -25,6 +27,13 @@ def test_nothing_but_white_space_is_lost(text, splitter):
 )
 def test_what_ends_a_sentence(splitter, expected):
     assert split_sentences("Dr. Smith came. He left at 3.14 p.m.\na new line\n", splitter) == expected
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u0085", "\u2028", "\u3000"])
+def test_a_wide_blank_before_a_full_stop_is_no_panic(blank):
+    text = f"Il arrive\u00a0! B{blank}. Then he left{blank}. So"
+    assert "".join(split_sentences(text, "sentencex")).replace(" ", "") == text.replace(" ", "")
+    assert len(split_sentences(text, "sentencex")) > 1
 
 
 def test_other_line_separators_end_nothing():
