@@ -1,0 +1,199 @@
+"""What a model says about a group of inputs: labels, tokens for masks, or vectors.
+
+Shapes: B batch, T tokens, E hidden size, N masks, V vocabulary.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertctl import signals
+from bertctl.encoder.encoder import EncoderOutput
+from bertctl.evaluate.inputs import Record
+from bertctl.heads.model import Model
+from bertctl.heads.pooling import POOLINGS
+from bertctl.tasks.batches import collate, feature_logits
+from bertctl.tasks.config import DataSection
+from bertctl.tasks.task import Features, Task, TextExample
+from bertctl.tasks.texts import encode_texts, fit
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.batching import Batch
+from bertctl.training.runtime import Runtime
+
+Answer = dict[str, Any]
+DECIMALS = 8  # float32 has no more
+
+
+@dataclass
+class Answerer(ABC):
+    """Answers records with a model, a group at a time."""
+
+    model: Model
+    tokenizer: Tokenizer
+    max_length: int
+    batch_size: int
+    runtime: Runtime
+
+    @abstractmethod
+    def answers(self, records: Sequence[Record]) -> list[Answer]:
+        """One answer a record, in order."""
+
+    def encode(self, records: Sequence[Record]) -> list[Features]:
+        """[CLS] text [SEP], with a second text as a pair."""
+        examples = [TextExample(*padded_pair(record.texts()), None, record.where) for record in records]
+        return encode_texts(examples, self.tokenizer, self.max_length)
+
+    def batches(self, features: Sequence[Features]) -> Iterator[tuple[list[int], Batch, EncoderOutput]]:
+        """(places, batch, the encoder's output) for batches of like length."""
+        order = sorted(range(len(features)), key=lambda i: -len(features[i].input_ids))
+        for begin in range(0, len(order), self.batch_size):
+            signals.check("predicting")
+            places = order[begin : begin + self.batch_size]
+            batch = collate([features[i] for i in places], self.model, self.tokenizer.pad_id)
+            batch = {name: tensor.to(self.runtime.device) for name, tensor in batch.items()}
+            with torch.inference_mode(), self.runtime.autocast():
+                output = self.model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
+                yield places, batch, output
+
+
+def padded_pair(texts: tuple[str, ...]) -> tuple[str, str | None]:
+    """A text and its pair, None if there is none."""
+    return texts[0], texts[1] if len(texts) > 1 else None
+
+
+def note_cut(answer: Answer, features: Sequence[Features]) -> Answer:
+    """Say in an answer that its text was cut."""
+    pieces, cut = sum(f.pieces for f in features), sum(f.cut for f in features)
+    return answer | {"truncated": True, "pieces": pieces, "pieces_kept": pieces - cut} if cut else answer
+
+
+@dataclass
+class Embeddings(Answerer):
+    """{"embedding": [E numbers]}: one vector a text, pooled over its real tokens, [CLS] and [SEP] among them.
+
+    Source: Sentence-BERT, arXiv:1908.10084, whose default is the mean.
+    """
+
+    pooling: str
+    normalize: bool
+
+    def answers(self, records: Sequence[Record]) -> list[Answer]:
+        features = self.encode(records)
+        vectors = np.zeros((len(features), self.model.config.hidden_size))
+        for places, batch, output in self.batches(features):
+            pooled = POOLINGS[self.pooling](output.last_hidden_state.float(), batch.get("attention_mask"))
+            vectors[places] = (torch.nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled).cpu().numpy()
+        rows = vectors.round(DECIMALS).tolist()
+        return [note_cut({"embedding": row}, [feature]) for row, feature in zip(rows, features, strict=True)]
+
+
+@dataclass
+class MaskedTokens(Answerer):
+    """{"masks": [...]}: for each [MASK] of the text the most probable pieces; null for one that was cut off."""
+
+    top_k: int
+
+    def encode(self, records: Sequence[Record]) -> list[Features]:
+        """As for embeddings, but a literal [MASK] is the mask token."""
+        return [self._features(record, place) for place, record in enumerate(records)]
+
+    def _features(self, record: Record, place: int) -> Features:
+        full = [pieces.ids.tolist() for pieces in self.tokenizer.encode(record.texts(), allow_special=True)]
+        parts = fit(full, self.max_length - 1 - len(full))
+        features = Features([self.tokenizer.cls_id], [0], None, place, sum(map(len, full)))
+        for segment, part in enumerate(parts):
+            features.input_ids += [*part, self.tokenizer.sep_id]
+            features.token_type_ids += [segment] * (len(part) + 1)
+        features.cut = features.pieces - sum(map(len, parts))
+        features.words = [sum(part.count(self.tokenizer.mask_id) for part in full)]
+        return features
+
+    def answers(self, records: Sequence[Record]) -> list[Answer]:
+        features = self.encode(records)
+        masks: list[list[Any]] = [[] for _ in features]
+        for places, batch, output in self.batches(features):
+            positions = (batch["input_ids"] == self.tokenizer.mask_id).flatten().nonzero().squeeze(-1)
+            width = batch["input_ids"].shape[1]
+            for position, best in zip(positions.tolist(), self._best(output, positions), strict=True):
+                masks[places[position // width]].append(best)
+        return [
+            note_cut({"masks": found + [None] * (feature.words[0] - len(found))}, [feature])
+            for found, feature in zip(masks, features, strict=True)
+        ]
+
+    def _best(self, output: EncoderOutput, positions: Tensor) -> list[list[Answer]]:
+        """The top_k pieces of each mask [N]."""
+        if not len(positions):
+            return []
+        shares = self.model.masked_logits(output, positions).float().softmax(dim=-1)
+        shares = shares[:, : self.tokenizer.vocab_size]  # the matrix may be padded to a round number of rows
+        top = shares.topk(min(self.top_k, shares.shape[1]))
+        return [
+            [
+                {"token": self.tokenizer.tokens[token], "probability": round(share, DECIMALS)}
+                for share, token in zip(row_shares, row_tokens, strict=True)
+            ]
+            for row_shares, row_tokens in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+        ]
+
+
+@dataclass
+class TaskLabels(Answerer):
+    """The task's own predictions. A text to be labelled word by word is parted as BERT parts it, at blanks and around
+    punctuation, and each word says where it stands; `tokens` of an object are taken as they are."""
+
+    task: Task
+    labels: list[str]
+
+    def answers(self, records: Sequence[Record]) -> list[Answer]:
+        spans = [self._spans(record) if self.task.head == "token" else None for record in records]
+        examples = [self._example(record, found) for record, found in zip(records, spans, strict=True)]
+        overlap = DataSection().overlap_tokens
+        features = self.task.encode(examples, self.tokenizer, self.labels, self.max_length, overlap)
+        logits = feature_logits(
+            self.model,
+            self.task.head,
+            features,
+            pad_id=self.tokenizer.pad_id,
+            batch_size=self.batch_size,
+            runtime=self.runtime,
+        )
+        made = self.task.predictions(examples, features, logits, self.labels)
+        by_example: list[list[Features]] = [[] for _ in examples]
+        for feature in features:
+            by_example[feature.example].append(feature)
+        return [
+            note_cut(with_offsets(answer, record, found), own)
+            for answer, record, found, own in zip(made, records, spans, by_example, strict=True)
+        ]
+
+    def _spans(self, record: Record) -> list[tuple[int, int]] | None:
+        """(start, end) of every word of a text, in code points; None for a record that has its words already."""
+        if not isinstance(record.value, str) and "text" not in record.value:
+            return None
+        pieces = self.tokenizer.encode([record.texts()[0]])[0]
+        starts = np.flatnonzero(pieces.word_starts)
+        stops = np.append(starts[1:], len(pieces.ids)) - 1
+        return list(zip(pieces.starts[starts].tolist(), pieces.ends[stops].tolist(), strict=True))
+
+    def _example(self, record: Record, spans: list[tuple[int, int]] | None) -> Any:
+        if spans is None:
+            return self.task.input(record.value, DataSection(), record.where)
+        text = record.texts()[0]
+        return self.task.input({"tokens": [text[start:end] for start, end in spans]}, DataSection(), record.where)
+
+
+def with_offsets(answer: Answer, record: Record, spans: list[tuple[int, int]] | None) -> Answer:
+    """Say of every word, and of every entity, where it stands in the text."""
+    if spans is None:
+        return answer
+    text = record.texts()[0]
+    for entity in answer.get("entities", []):
+        start, end = spans[entity["start"]][0], spans[entity["stop"] - 1][1]
+        entity |= {"text": text[start:end], "start_offset": start, "end_offset": end}
+    return answer | {"offsets": [list(span) for span in spans]}

@@ -1,0 +1,237 @@
+"""How well a checkpoint predicts masked tokens: on held-out pairs, or on any text.
+
+The same seed always masks the same tokens, so that two checkpoints with one vocabulary can be compared.
+Shapes: B batch, T tokens.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertctl import signals
+from bertctl.artifacts.examples import Examples, phases
+from bertctl.artifacts.manifest import read_manifest, tree_hash, verify
+from bertctl.artifacts.shards import TokenShards
+from bertctl.console import Progress, note
+from bertctl.errors import BertctlError
+from bertctl.evaluate.config import EvaluateSection
+from bertctl.evaluate.task import longest_input
+from bertctl.metrics.masked_lm import masked_lm_metrics
+from bertctl.metrics.rows import Metric
+from bertctl.pretrain.batches import ExampleReader, MaskedBatches
+from bertctl.pretrain.data import make_masking
+from bertctl.pretrain.held_out import batch_rows, score_rows
+from bertctl.pretrain.masking import mask_tokens
+from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.tasks.config import DataSection
+from bertctl.text.config import CorpusSection
+from bertctl.text.corpus import read_corpus
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.batching import pad_batch, to_tensors
+from bertctl.training.runtime import Runtime
+from bertctl.variants.hf import Loaded
+
+WINDOWS_AT_ONCE = 4096
+DOCUMENTS_AT_ONCE = 256
+
+
+def score_masked_lm(
+    section: EvaluateSection, loaded: Loaded, tokenizer: Tokenizer, *, seed: int, runtime: Runtime
+) -> dict[str, Any]:
+    """Loss (nats), perplexity and accuracy over masked tokens with intervals, and the unigram entropy of the text.
+
+    Errors: BertctlError if the checkpoint has no masked-LM head, or other pieces than the pairs were built with.
+    """
+    if "masked_lm" not in loaded.model.head_outputs:
+        raise BertctlError(f"{section.model}: has no masked-LM head, so it cannot predict masked tokens")
+    objective = PretrainingObjective(loaded.model).eval()
+    pairs = pairs_folder(section)
+    if pairs is not None:
+        return score_pairs(section, pairs, objective, tokenizer, seed=seed, runtime=runtime)
+    return score_text(section, objective, tokenizer, longest_input(section.max_length, loaded), seed, runtime)
+
+
+def pairs_folder(section: EvaluateSection) -> Path | None:
+    """The pairs to score, if the section means pairs and no text."""
+    if not section.data.is_given():
+        return section.pairs
+    path = section.data.path
+    if path is None or not (path / "manifest.json").is_file():
+        return None
+    return path if read_manifest(path).kind == "pairs" else None
+
+
+def score_pairs(
+    section: EvaluateSection,
+    pairs: Path,
+    objective: PretrainingObjective,
+    tokenizer: Tokenizer,
+    *,
+    seed: int,
+    runtime: Runtime,
+) -> dict[str, Any]:
+    """The held-out part of the last phase: as pretraining scores it, with the same examples and masks."""
+    if section.tokens is None:
+        raise BertctlError(
+            f"{pairs}: points into token shards, and `tokens` is not given", hint="--set evaluate.tokens=FOLDER"
+        )
+    manifest = verify(pairs, kind="pairs")
+    if manifest.inputs.get("tokens") != tree_hash(section.tokens):
+        raise BertctlError(f"{pairs}: built from other tokens than {section.tokens}")
+    if Tokenizer.load(section.tokens).hash != tokenizer.hash:
+        raise BertctlError(f"{section.model}: has another vocabulary than {section.tokens}", hint="score it on text")
+    examples = Examples(pairs / f"examples-{phases(pairs)[-1]}-held_out.safetensors")
+    reader = ExampleReader(TokenShards(section.tokens), examples, tokenizer)
+    batches = MaskedBatches(
+        phases=[],
+        batch_size=section.batch_size,
+        micro_batch_size=None,
+        masking=make_masking(section.masking, tokenizer),
+        seed=seed,
+        segments=objective.model.config.type_vocab_size > 0,
+        runtime=runtime,
+    )
+    ids = np.linspace(0, len(reader) - 1, min(section.held_out_examples, len(reader))).round().astype(np.int64)
+    rows = score_rows(objective, reader, ids, batches, batch_size=section.batch_size)
+    result = summarise(section, rows)
+    if reader.has_pairs() and "sentence_pair" in objective.weights:
+        right = np.stack([rows[:, 3], np.ones(len(rows))], axis=1)
+        metric = Metric("sentence_pair_accuracy", right, lambda sums: sums[..., 0] / sums[..., 1], "there are no pairs")
+        result["metrics"]["sentence_pair_accuracy"] = metric.summary(samples=section.bootstrap_samples)
+    return {"split": "held_out", **result}
+
+
+def summarise(section: EvaluateSection, rows: NDArray[np.float64]) -> dict[str, Any]:
+    """Metrics with intervals from rows [N, >= 3]: loss, right and masked tokens."""
+    metrics = masked_lm_metrics(rows[:, 0], rows[:, 1], rows[:, 2])
+    return {
+        "examples": len(rows),
+        "masked_tokens": int(rows[:, 2].sum()),
+        "metrics": {name: metric.summary(samples=section.bootstrap_samples) for name, metric in metrics.items()},
+    }
+
+
+def score_text(
+    section: EvaluateSection,
+    objective: PretrainingObjective,
+    tokenizer: Tokenizer,
+    max_length: int,
+    seed: int,
+    runtime: Runtime,
+) -> dict[str, Any]:
+    """Any text: every document cut into windows of `max_length`, no token left out."""
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    rows: list[NDArray[np.float64]] = []
+    scorer = TextScorer(objective, tokenizer, section, seed, runtime)
+    with Progress("evaluate masked_lm", "tokens") as progress:
+        for windows in grouped(token_windows(section.data, tokenizer, max_length - 2)):
+            rows.append(scorer.rows(windows, first=sum(map(len, rows))))
+            for window in windows:
+                counts += np.bincount(window[0], minlength=tokenizer.vocab_size)
+            progress.update(int(counts.sum()))
+    note(f"{counts.sum():,} tokens in {sum(map(len, rows)):,} windows of at most {max_length}")
+    result = summarise(section, np.concatenate(rows))
+    return {"tokens": int(counts.sum()), **result, "unigram_entropy": entropy(counts), "max_length": max_length}
+
+
+Window = tuple[NDArray[np.int64], NDArray[np.bool_]]
+"""Ids and word starts [T] of consecutive pieces of one document, without special tokens."""
+
+
+def token_windows(data: DataSection, tokenizer: Tokenizer, room: int) -> Iterator[Window]:
+    """The windows of all documents, in order."""
+    files = [str(path) for path in (data.path, data.test) if path is not None]
+    corpus = CorpusSection(name=data.name) if data.name else CorpusSection(files=tuple(files))
+    texts: list[str] = []
+    for count, document in enumerate(read_corpus(corpus), 1):
+        texts.append(document.text)
+        if len(texts) == DOCUMENTS_AT_ONCE:
+            yield from cut(texts, tokenizer, room)
+            texts = []
+        if count == data.test_examples:
+            break
+    yield from cut(texts, tokenizer, room)
+
+
+def cut(texts: list[str], tokenizer: Tokenizer, room: int) -> Iterator[Window]:
+    """Each text's pieces, `room` at a time."""
+    for pieces in tokenizer.encode(texts):
+        for begin in range(0, len(pieces.ids), room):
+            part = slice(begin, begin + room)
+            yield pieces.ids[part].astype(np.int64), pieces.word_starts[part]
+
+
+def grouped(windows: Iterator[Window]) -> Iterator[list[Window]]:
+    """Windows by the thousand. Errors: BertctlError if there is none."""
+    group: list[Window] = []
+    empty = True
+    for window in windows:
+        empty = False
+        group.append(window)
+        if len(group) == WINDOWS_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+    if empty:
+        raise BertctlError("data: the text holds no word, so there is nothing to mask")
+
+
+class TextScorer:
+    """Masks and scores windows of text."""
+
+    def __init__(
+        self,
+        objective: PretrainingObjective,
+        tokenizer: Tokenizer,
+        section: EvaluateSection,
+        seed: int,
+        runtime: Runtime,
+    ) -> None:
+        self.objective, self.tokenizer, self.seed, self.runtime = objective, tokenizer, seed, runtime
+        self.masking, self.batch_size = make_masking(section.masking, tokenizer), section.batch_size
+        self.ordinary = np.ones(tokenizer.vocab_size, dtype=bool)
+        self.ordinary[sorted(tokenizer.special_ids)] = False  # [UNK] is in texts, and is never masked
+
+    def rows(self, windows: list[Window], *, first: int) -> NDArray[np.float64]:
+        """Rows [len(windows), 4] of windows that are numbers `first`, ... of the text: their masks depend on nothing
+        but that number and the seed."""
+        found = np.zeros((len(windows), 4))
+        order = np.argsort([-len(ids) for ids, _ in windows], kind="stable")
+        with torch.inference_mode():
+            for begin in range(0, len(order), self.batch_size):
+                signals.check("scoring masked tokens")
+                chosen = order[begin : begin + self.batch_size]
+                found[chosen] = self._batch_rows([windows[i] for i in chosen], first + chosen)
+        return found
+
+    def _batch_rows(self, windows: list[Window], numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        cls, sep = self.tokenizer.cls_id, self.tokenizer.sep_id
+        columns = {
+            "input_ids": [[cls, *ids, sep] for ids, _ in windows],
+            "eligible": [[0, *self.ordinary[ids], 0] for ids, _ in windows],
+            "word_starts": [[0, *starts, 0] for _, starts in windows],
+        }
+        arrays = pad_batch(columns, {"input_ids": self.tokenizer.pad_id}, multiple=1)
+        ids = arrays["input_ids"]
+        eligible, starts = arrays["eligible"].astype(bool), arrays["word_starts"].astype(bool)
+        epochs = np.zeros_like(numbers)
+        masked, chosen = mask_tokens(ids, eligible, starts, numbers, epochs, masking=self.masking, seed=self.seed)
+        positions = np.flatnonzero(chosen)
+        batch = {
+            "input_ids": masked,
+            "attention_mask": arrays["attention_mask"],
+            "masked_positions": positions,
+            "labels": ids.reshape(-1)[positions],
+        }
+        return batch_rows(self.objective, to_tensors(batch), self.runtime)
+
+
+def entropy(counts: NDArray[np.int64]) -> float:
+    """Entropy in nats of a distribution given by counts."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())

@@ -1,0 +1,115 @@
+"""Lines in, one JSON object a line out, in order and in bounded memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from bertctl import signals
+from bertctl.artifacts.checkpoint import resolve_model
+from bertctl.console import warn
+from bertctl.errors import BertctlError, raise_problems
+from bertctl.evaluate.answers import Answerer, Embeddings, MaskedTokens, TaskLabels
+from bertctl.evaluate.config import MASKED_LM
+from bertctl.evaluate.inputs import InputFormat, Record, read_records
+from bertctl.evaluate.task import labels_for, longest_input, task_of
+from bertctl.heads.pooling import POOLINGS
+from bertctl.tasks.table import TASKS
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training import runtime as runtimes
+from bertctl.variants.config import unknown
+from bertctl.variants.hf import Loaded, load_model
+
+BATCHES_AT_ONCE = 16  # sorted by length together, so that little is computed for padding
+
+Output = Literal["auto", "labels", "masks", "embeddings"]
+
+
+def predict(
+    model: str | Path,
+    source: Iterable[str],
+    *,
+    task: str | None = None,
+    output: Output = "auto",
+    top_k: int = 5,
+    pooling: str = "mean",
+    normalize: bool = False,
+    batch_size: int = 32,
+    max_length: int | None = None,
+    long_text: Literal["cut", "refuse"] = "cut",
+    format: InputFormat = "auto",  # noqa: A002
+    precision: str = "float32",
+    where: str = "<stdin>",
+) -> Iterator[dict[str, Any]]:
+    """One object for each line of `source`, in order, whatever the batch size.
+
+    `output` masks: {"masks": [[{"token", "probability"} x top_k] for each [MASK]]}; labels: the predictions of the
+    checkpoint's task; embeddings: {"embedding": [...]}, pooled over the real tokens; auto: what the checkpoint has a
+    head for, embeddings if it has none. A text longer than `max_length` is cut, its object says so by `truncated`,
+    `pieces` and `pieces_kept`, and the number of such texts is warned of at the end; or it is refused.
+    Errors: BertctlError before anything is read if the checkpoint cannot do what is asked.
+    """
+    folder = resolve_model(model)
+    loaded, tokenizer = load_model(folder), Tokenizer.load(folder)
+    with runtimes.start(precision) as runtime:
+        loaded.model.to(runtime.device).eval()
+        limit = longest_input(max_length, loaded)
+        make = choose(loaded, folder, task, output, top_k=top_k, pooling=pooling, normalize=normalize)
+        answerer = make(loaded.model, tokenizer, limit, batch_size, runtime)
+        yield from answers(answerer, read_records(source, where=where, format=format), long_text)
+
+
+def choose(
+    loaded: Loaded, folder: Path, task: str | None, output: Output, *, top_k: int, pooling: str, normalize: bool
+) -> Callable[..., Answerer]:
+    """What makes the answers. Errors: BertctlError if the checkpoint has no head for it, or for an unknown name."""
+    heads = loaded.model.head_outputs
+    if output == "auto":
+        bare = not {"masked_lm", "sequence", "token"} & heads.keys()
+        name = task or (None if bare else task_of(loaded, folder))
+        output = "embeddings" if name is None else "masks" if name == MASKED_LM else "labels"
+    if output == "embeddings":
+        if pooling not in POOLINGS:
+            raise BertctlError(unknown("pooling", pooling, POOLINGS))
+        return lambda *parts: Embeddings(*parts, pooling=pooling, normalize=normalize)
+    if output == "masks":
+        if "masked_lm" not in heads:
+            have = ", ".join(heads) or "none"
+            raise BertctlError(f"{folder}: has no masked-LM head (heads: {have})", hint="--output embeddings needs none")
+        return lambda *parts: MaskedTokens(*parts, top_k=top_k)
+    if output != "labels":
+        raise BertctlError(unknown("output", output, ["auto", "labels", "masks", "embeddings"]))
+    name = task or task_of(loaded, folder)
+    if name not in TASKS:
+        raise BertctlError(f"{folder}: was made for {name}, so it has no labels to give", hint="--output masks")
+    labels = labels_for(TASKS[name], loaded, str(folder))
+    return lambda *parts: TaskLabels(*parts, task=TASKS[name], labels=labels)
+
+
+def answers(answerer: Answerer, records: Iterator[Record], long_text: str) -> Iterator[dict[str, Any]]:
+    """The answers to all records, some batches at a time."""
+    cut = total = 0
+    try:
+        while group := list(islice(records, answerer.batch_size * BATCHES_AT_ONCE)):
+            signals.check("predicting")
+            made = answerer.answers(group)
+            if long_text == "refuse":
+                refuse_cut(group, made, answerer.max_length)
+            cut, total = cut + sum("truncated" in answer for answer in made), total + len(made)
+            yield from made
+    finally:
+        if cut:
+            warn(f"truncated={cut} of {total:,} texts: longer than {answerer.max_length} word pieces, they were cut")
+
+
+def refuse_cut(records: Sequence[Record], made: Sequence[dict[str, Any]], max_length: int) -> None:
+    """Raise BertctlError naming every text that was cut."""
+    raise_problems(
+        [
+            f"{record.where}: got {answer['pieces']} word pieces, expected at most {answer['pieces_kept']} "
+            f"(max_length {max_length})"
+            for record, answer in zip(records, made, strict=True)
+            if "truncated" in answer
+        ],
+        hint="without `--long-text refuse` such texts are cut",
+    )

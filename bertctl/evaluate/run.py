@@ -1,0 +1,69 @@
+"""Stage 6: score a checkpoint on data. Read it from top to bottom."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from bertctl.artifacts.checkpoint import resolve_model
+from bertctl.artifacts.folder import whole_folder
+from bertctl.artifacts.manifest import read_manifest
+from bertctl.console import note
+from bertctl.errors import BertctlError
+from bertctl.evaluate.config import MASKED_LM, EvaluateSection
+from bertctl.evaluate.masked_lm import score_masked_lm
+from bertctl.evaluate.task import score_task, task_of
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training import runtime as runtimes
+from bertctl.variants.hf import load_model
+
+KIND = "evaluation"
+
+
+def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
+    """Score the section's model and write result.json, and for a task predictions.jsonl, into `out`.
+
+    An older evaluation in `out` is replaced by the new one; nothing is kept of one that was stopped, so `resume`
+    starts over. Errors: BertctlError before the model runs, for a task that the checkpoint does not know, for labels
+    that it does not have, for data that cannot be read.
+    """
+    began = time.monotonic()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BertctlError("evaluate: started as one of several ranks, but it runs in one process; leave out torchrun")
+    if section.model is None:
+        raise BertctlError("evaluate.model: not given", hint="bertctl evaluate MODEL --data PATH")
+    source = resolve_model(section.model)
+    loaded, tokenizer = load_model(source), Tokenizer.load(source)
+    task = section.task or task_of(loaded, source)
+    with (
+        runtimes.start(section.precision) as runtime,
+        whole_folder(out, kind=KIND, inputs={"vocabulary": tokenizer.hash}, replace=is_evaluation(out)) as temp,
+    ):
+        loaded.model.to(runtime.device).eval()
+        if task == MASKED_LM:
+            result = score_masked_lm(section, loaded, tokenizer, seed=seed, runtime=runtime)
+        else:
+            result = score_task(section, task, loaded, tokenizer, folder=temp, seed=seed, runtime=runtime)
+        result = {"task": task, "model": section.model, **result, "seconds": round(time.monotonic() - began, 2)}
+        text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        (temp / "result.json").write_text(text, encoding="utf-8")
+    show(result)
+    return result
+
+
+def is_evaluation(out: Path) -> bool:
+    """Whether `out` holds an older evaluation, and not something else that must stay."""
+    try:
+        return read_manifest(out).kind == KIND
+    except BertctlError:
+        return False
+
+
+def show(result: dict[str, Any]) -> None:
+    """Every metric with its interval."""
+    for name, found in result["metrics"].items():
+        if found["value"] is None:
+            note(f"{name}: undefined, {found['reason']}")
+        else:
+            note(f"{name}: {found['value']:.4f} ({found['low']:.4f} to {found['high']:.4f})")

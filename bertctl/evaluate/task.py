@@ -1,0 +1,126 @@
+"""Scores a checkpoint on the labelled data of its task."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bertctl.console import Progress, note, throughput, warn
+from bertctl.errors import BertctlError
+from bertctl.evaluate.config import MASKED_LM, EvaluateSection
+from bertctl.tasks.audit import refuse_truncation, truncation
+from bertctl.tasks.batches import encode_chunks, predict_chunks
+from bertctl.tasks.scores import is_degenerate, scores_of
+from bertctl.tasks.splits import test_data
+from bertctl.tasks.table import TASKS
+from bertctl.tasks.task import Prediction, Task
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.runtime import Runtime
+from bertctl.variants.hf import Loaded
+
+DEFAULT_LENGTH = 512
+
+
+def task_of(loaded: Loaded, source: Path) -> str:
+    """What a checkpoint was made for: as noted in it, else by its head.
+
+    Errors: BertctlError if neither tells: a bare encoder, or a token head that may be for ner or for pos.
+    """
+    noted = loaded.extra.get("task")
+    if noted in TASKS:
+        return str(noted)
+    by_head = {"sequence": "classification", "masked_lm": MASKED_LM}
+    for head, task in by_head.items():
+        if head in loaded.model.head_outputs:
+            return task
+    if "token" in loaded.model.head_outputs:
+        raise BertctlError(f"{source}: labels words, but does not say for which task", hint="add --task ner or pos")
+    raise BertctlError(
+        f"{source}: has no head of a task, nor for masked tokens, so there is nothing to score",
+        hint="bertctl finetune --task ... makes one; bertctl predict MODEL --output embeddings needs none",
+    )
+
+
+def labels_for(task: Task, loaded: Loaded, source: str) -> list[str]:
+    """The labels of the checkpoint's head for `task`. Errors: BertctlError if it has none."""
+    if task.head not in loaded.model.head_outputs or loaded.labels is None:
+        have = ", ".join(loaded.model.head_outputs) or "none"
+        raise BertctlError(
+            f"{source}: has no {task.head} head with named labels, which {task.name} needs (heads: {have})",
+            hint=f"bertctl finetune --task {task.name} --model {source} --data PATH",
+        )
+    return loaded.labels
+
+
+def longest_input(asked: int | None, loaded: Loaded) -> int:
+    """Word pieces of the longest input: as asked, as noted at fine-tuning, else what the encoder reads, at most 512."""
+    limit = loaded.model.config.max_position_embeddings
+    if asked is not None and asked > limit:
+        raise BertctlError(f"max_length: got {asked}, but the encoder reads at most {limit} word pieces")
+    return asked or min(int(loaded.extra.get("max_length") or DEFAULT_LENGTH), limit)
+
+
+def score_task(
+    section: EvaluateSection,
+    name: str,
+    loaded: Loaded,
+    tokenizer: Tokenizer,
+    *,
+    folder: Path,
+    seed: int,
+    runtime: Runtime,
+) -> dict[str, Any]:
+    """Metrics with intervals and a row a class; writes predictions.jsonl, a line an example in input order."""
+    task, data = TASKS[name], section.data
+    labels = labels_for(task, loaded, section.model or "")
+    max_length = longest_input(section.max_length, loaded)
+    split, examples = test_data(task, data, labels=labels, seed=seed)
+    predictions: list[Prediction] = []
+    cut: dict[str, int] = {}
+    with (
+        (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file,
+        Progress(f"evaluate {name}", "examples", len(examples)) as progress,
+    ):
+        for chunk in encode_chunks(task, examples, tokenizer, labels, max_length, data.overlap_tokens):
+            if data.long_text == "refuse":
+                refuse_truncation(task, chunk.examples, chunk.features, max_length)
+            cut = {key: cut.get(key, 0) + count for key, count in truncation(chunk.features).items()}
+            made = predict_chunks(
+                task,
+                loaded.model,
+                [chunk],
+                labels,
+                pad_id=tokenizer.pad_id,
+                batch_size=section.batch_size,
+                runtime=runtime,
+            )
+            for example, prediction in zip(chunk.examples, made, strict=True):
+                gold = [label for label, _ in task.gold(example)]
+                row = {**prediction, "gold": gold[0] if task.head == "sequence" else gold}
+                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            predictions += made
+            progress.update(len(predictions))
+        seconds = progress.clock() - progress.started
+    say_cut(cut, max_length)
+    if is_degenerate(task, examples, predictions):
+        warn(f"{section.model}: degenerate, it says the same of everything")
+    return {
+        "split": split,
+        "examples": len(examples),
+        "metric": task.metric,
+        **scores_of(task, examples, predictions, labels, samples=section.bootstrap_samples),
+        "labels": labels,
+        "truncated": cut["truncated"],
+        "max_length": max_length,
+        "examples_per_second": round(throughput(len(examples), seconds), 1),
+    }
+
+
+def say_cut(cut: dict[str, int], max_length: int) -> None:
+    """Tell if texts were longer than the model."""
+    if cut["truncated"]:
+        warn(
+            f"{cut['truncated']:,} of {cut['examples']:,} texts are longer than {max_length} word pieces and were cut; "
+            f"{cut['pieces_kept']:,} of {cut['pieces']:,} pieces are kept"
+        )
+    else:
+        note(f"no text is longer than {max_length} word pieces")

@@ -1,0 +1,129 @@
+"""What fine-tuning reads: the labelled data, checked and encoded for one tokenizer."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertctl.console import note, warn
+from bertctl.errors import BertctlError
+from bertctl.tasks.audit import audit, refuse_truncation, truncation
+from bertctl.tasks.batches import Chunk, encode_chunks
+from bertctl.tasks.config import DataSection
+from bertctl.tasks.splits import training_data
+from bertctl.tasks.task import Features, Splits, Task
+from bertctl.text.tokenizer import Tokenizer
+
+DEFAULT_LENGTH = 512
+LONG_LABEL_LISTS = 12  # labels named in the note before training
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Splits of one task as features. `scored` is the split that the result is about: test, or dev if there is none."""
+
+    task: Task
+    tokenizer: Tokenizer
+    labels: list[str]
+    splits: Splits
+    train: list[Features]
+    dev: list[Chunk]
+    test: list[Chunk]
+    audit: dict[str, Any]
+    truncated: dict[str, dict[str, int]]
+    max_length: int
+
+    @property
+    def scored(self) -> str:
+        return "test" if self.splits.test else "dev"
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """What a run depends on: the examples with their labels, the vocabulary."""
+        digest = hashlib.sha256()
+        for split, examples in self.splits.items():
+            for example in examples:
+                labels = [label for label, _ in self.task.gold(example)]
+                digest.update(json.dumps([split, self.task.key(example), labels]).encode())
+        return {"data": digest.hexdigest(), "vocabulary": self.tokenizer.hash}
+
+
+def open_data(
+    task: Task, data: DataSection, tokenizer: Tokenizer, *, max_length: int, seed: int, labels: list[str] | None = None
+) -> TaskData:
+    """Read, check and encode all splits. `labels` fixes their order (those of a model that knows the task).
+
+    Errors: BertctlError with all problems of the data, before anything is trained.
+    """
+    splits = training_data(task, data, seed=seed)
+    names = merge_labels(task.labels(splits.train), labels)
+    features: dict[str, list[Chunk]] = {
+        name: list(encode_chunks(task, examples, tokenizer, names, max_length, data.overlap_tokens))
+        for name, examples in splits.items()
+    }
+    if data.long_text == "refuse":
+        for chunk in (chunk for chunks in features.values() for chunk in chunks):
+            refuse_truncation(task, chunk.examples, chunk.features, max_length)
+    report = audit(task, splits)
+    truncated = {name: add_up([truncation(chunk.features) for chunk in chunks]) for name, chunks in features.items()}
+    tell(task, report, truncated, names, max_length)
+    train = [feature for chunk in features["train"] for feature in chunk.features]
+    return TaskData(
+        task=task,
+        tokenizer=tokenizer,
+        labels=names,
+        splits=splits,
+        train=train,
+        dev=features["dev"],
+        test=features.get("test", []),
+        audit=report,
+        truncated=truncated,
+        max_length=max_length,
+    )
+
+
+def merge_labels(found: list[str], known: list[str] | None) -> list[str]:
+    """The order of a model's own labels if it knows all that the data have, else that of the data."""
+    return list(known) if known is not None and set(found) <= set(known) else found
+
+
+def longest_input(asked: int | None, max_position_embeddings: int) -> int:
+    """Word pieces of the longest input. Errors: BertctlError if the encoder cannot read what was asked for."""
+    if asked is not None and asked > max_position_embeddings:
+        raise BertctlError(
+            f"max_length: got {asked}, but the encoder reads at most {max_position_embeddings} word pieces"
+        )
+    return asked or min(DEFAULT_LENGTH, max_position_embeddings)
+
+
+def add_up(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+    """Sum of equal keys."""
+    return {key: sum(count[key] for count in counts) for key in counts[0]} if counts else {}
+
+
+def tell(
+    task: Task, report: dict[str, Any], truncated: dict[str, dict[str, int]], labels: list[str], max_length: int
+) -> None:
+    """What there is to know before training: sizes, leaks, contradictions, cut texts, and what guessing scores."""
+    sizes = ", ".join(f"{counts['examples']:,} {name}" for name, counts in report["splits"].items())
+    listed = ", ".join(labels[:LONG_LABEL_LISTS]) + (", ..." if len(labels) > LONG_LABEL_LISTS else "")
+    note(f"{task.name}: {sizes} examples; {len(labels)} labels: {listed}")
+    for name, leak in report["leakage"].items():
+        if leak["folded"]:
+            first, second = name.split("-")
+            examples = f"{leak['folded']:,} ({leak['exact']:,} exactly)"
+            warn(f"leakage: {examples} examples of {second} are in {first}, such as {', '.join(leak['places'][:2])}")
+    for name, found in report["contradictions"].items():
+        if found["texts"]:
+            warn(f"{name}: {found['texts']:,} texts occur with different labels, such as {found['places'][0]}")
+    for name, counts in truncated.items():
+        if counts["truncated"]:
+            warn(
+                f"{name}: {counts['truncated']:,} of {counts['examples']:,} texts are longer than {max_length} word "
+                f"pieces and were cut; {counts['pieces_kept']:,} of {counts['pieces']:,} pieces are kept"
+            )
+    for name, baseline in report["majority_baseline"].items():
+        value = baseline.get(task.metric)
+        shown = "undefined" if value is None else f"{value:.4f}"
+        note(f"{name}: always saying {baseline['label']!r} gives {task.metric} {shown}")

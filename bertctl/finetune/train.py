@@ -1,0 +1,210 @@
+"""Trains one model for a task and scores it: used by fine-tuning, and by distillation with another objective."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bertctl.artifacts.folder import write_whole
+from bertctl.console import Progress, note, warn
+from bertctl.errors import Stopped
+from bertctl.finetune.best import Best, drop_best, load_best, save_best
+from bertctl.finetune.data import TaskData
+from bertctl.heads.model import Model
+from bertctl.tasks.batches import Chunk, TrainingBatches, predict_chunks
+from bertctl.tasks.scores import is_degenerate, scores_of
+from bertctl.training.batching import Prefetch
+from bertctl.training.config import TrainingSection
+from bertctl.training.loop import Step, fit
+from bertctl.training.meter import Meter
+from bertctl.training.optim import build_optimizer
+from bertctl.training.run_folder import RunFolder
+from bertctl.training.runtime import Runtime
+from bertctl.training.schedule import lr_share
+from bertctl.training.steps import due, step_line
+from bertctl.variants.hf import save_model
+
+KIND = "task_run"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one model is trained. `training` has its `steps`, and its rate is a number; `fingerprint` is everything else
+    that must not change on resume; `extra` goes into the model's config.json."""
+
+    name: str
+    training: TrainingSection
+    seed: int
+    patience: int | None
+    resume: bool
+    fingerprint: Mapping[str, Any]
+    extra: Mapping[str, Any]
+
+
+class Trainee:
+    """A model in training, with its folder: what the loop's body works on."""
+
+    def __init__(self, model: Model, objective: nn.Module, data: TaskData, plan: Plan, runtime: Runtime) -> None:
+        self.model, self.data, self.plan, self.runtime = model, data, plan, runtime
+        self.optimizer = build_optimizer(plan.training.optimizer, objective)
+        self.best = Best()
+
+    def restore(self, folder: RunFolder) -> int:
+        """Load the newest checkpoint, if there is one; returns its step."""
+        start = folder.restore(self.model, self.optimizer)
+        self.best = Best.from_state(folder.state)
+        return start
+
+    def save(self, folder: RunFolder, step: int) -> None:
+        """Write a checkpoint."""
+        folder.save(step, self.model, self.optimizer, self.best.state())
+
+    def predict(self, chunks: list[Chunk], runtime: Runtime) -> list[dict[str, Any]]:
+        """Predictions of all examples in order."""
+        return predict_chunks(
+            self.data.task,
+            self.model,
+            chunks,
+            self.data.labels,
+            pad_id=self.data.tokenizer.pad_id,
+            batch_size=2 * self.plan.training.batch_size,
+            runtime=runtime,
+        )
+
+    def evaluate(self, folder: RunFolder, step: int) -> None:
+        """Score dev and keep the weights if they are the best so far."""
+        task = self.data.task
+        predictions = self.predict(self.data.dev, self.runtime)
+        metrics = task.score(self.data.splits.dev, predictions, self.data.labels)
+        points = {name: metric.point() for name, metric in metrics.items()}
+        better = self.best.add(step, points[task.metric])
+        folder.log({"step": step, "split": "dev", **points, "best": better})
+        if better and self.runtime.rank == 0:
+            save_best(folder.checkpoints, step, self.model)
+
+
+def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, out: Path, runtime: Runtime) -> Any:
+    """Train `model` (inside `objective`) in the run folder `out`; the dev set picks the weights, which end in
+    `out/model`; then the test set is scored once. Returns the run's result, also if `out` holds it already.
+
+    Errors: NonFinite, Stopped, BertctlError if `out` holds another run.
+    """
+    began = time.monotonic()
+    training, steps = plan.training, plan.training.steps or 1
+    with RunFolder(
+        out,
+        kind=KIND,
+        resume=plan.resume,
+        keep=training.keep_checkpoints,
+        fingerprint=plan.fingerprint,
+        inputs=data.hashes,
+        rank=runtime.rank,
+    ) as folder:
+        if folder.finished:
+            note(f"{plan.name}: finished before; kept")
+            return folder.result
+        trainee = Trainee(model, objective, data, plan, runtime)
+        start, meter = trainee.restore(folder), Meter()
+        batches = training_batches(data, plan, model, runtime)
+        evaluate_every = training.evaluate_every_steps or batches.steps_in_epoch
+        save_every = training.save_every_steps or evaluate_every
+        last: Step | None = None
+        if trainee.best.evaluated < start and (due(start, evaluate_every) or start == steps):
+            trainee.evaluate(folder, start)  # a signal came before this could be done
+        micro_batches = Prefetch(batches, steps)
+        with Progress(plan.name, "steps", steps, start=start) as progress:
+            stop_at = start if trainee.best.exhausted(plan.patience) else steps
+            for step in fit(
+                objective,
+                micro_batches,
+                optimizer=trainee.optimizer,
+                schedule=lambda number: lr_share(training.schedule, number, steps),
+                start=start,
+                steps=stop_at,
+                runtime=runtime,
+                max_grad_norm=training.max_grad_norm,
+                seed=plan.seed,
+            ):
+                last = step
+                meter.add(step)
+                at_end = step.number == steps
+                if at_end or due(step.number, training.log_every_steps):
+                    folder.log(step_line(step, meter.lap()))
+                stop = runtime.agree_on_signal()
+                if not stop and (at_end or due(step.number, evaluate_every)):
+                    stop = evaluate_or_stop(trainee, folder, step.number)
+                if stop or at_end or due(step.number, save_every):
+                    trainee.save(folder, step.number)
+                if stop:
+                    micro_batches.close()
+                    raise Stopped(stop, f"{plan.name}: stopped at step {step.number} of {steps}; go on by `--resume`")
+                progress.update(step.number, f"loss {step.loss:.3f}  {progress_words(trainee)}")
+                if trainee.best.exhausted(plan.patience):
+                    note(f"{plan.name}: no better {data.task.metric} in {plan.patience} evaluations; stopped early")
+                    break
+        micro_batches.close()
+        runtime.barrier()
+        load_best(folder.checkpoints, trainee.best.step, model)
+        result = {
+            "seed": plan.seed,
+            "steps": last.number if last else start,
+            "best_step": trainee.best.step,
+            "dev": {data.task.metric: trainee.best.value},
+            **score_run(trainee, folder),
+            "tokens_per_second": round(meter.overall(), 1),
+            "seconds": round(time.monotonic() - began, 2),
+        }
+        folder.finish(
+            lambda temp: save_model(temp, model, data.tokenizer, labels=data.labels, extra=plan.extra), result
+        )
+        if runtime.rank == 0:
+            drop_best(folder.checkpoints)
+        return result
+
+
+def training_batches(data: TaskData, plan: Plan, model: Model, runtime: Runtime) -> TrainingBatches:
+    """The micro-batches of every step."""
+    return TrainingBatches(
+        data.train,
+        model,
+        data.tokenizer.pad_id,
+        plan.training.batch_size,
+        plan.training.micro_batch_size,
+        plan.seed,
+        runtime,
+    )
+
+
+def evaluate_or_stop(trainee: Trainee, folder: RunFolder, step: int) -> int | None:
+    """Evaluate; the signal that interrupted it, if one did. The step is then evaluated after the resume."""
+    try:
+        trainee.evaluate(folder, step)
+    except Stopped as stopped:
+        return stopped.signal_number
+    return None
+
+
+def progress_words(trainee: Trainee) -> str:
+    """The best dev metric so far."""
+    value = trainee.best.value
+    return "" if value is None else f"best dev {trainee.data.task.metric} {value:.4f}"
+
+
+def score_run(trainee: Trainee, folder: RunFolder) -> dict[str, Any]:
+    """Score the test set, or dev if there is none, with the best weights, in float32 as `evaluate` does; predictions go
+    beside."""
+    data = trainee.data
+    chunks, examples = (data.test, data.splits.test) if data.scored == "test" else (data.dev, data.splits.dev)
+    predictions = trainee.predict(chunks, replace(trainee.runtime, dtype=torch.float32))
+    if trainee.runtime.rank == 0:
+        lines = "".join(json.dumps(p, ensure_ascii=False, allow_nan=False) + "\n" for p in predictions)
+        write_whole(folder.out / f"predictions-{data.scored}.jsonl", lines)
+    degenerate = is_degenerate(data.task, examples, predictions)
+    if degenerate:
+        warn(f"{trainee.plan.name}: degenerate, it says the same of everything; try another seed or a lower rate")
+    return {"split": data.scored, "degenerate": degenerate, **scores_of(data.task, examples, predictions, data.labels)}

@@ -1,0 +1,155 @@
+"""Between features and the model: batches of like length, and the logits of any number of features.
+
+Shapes: B batch, T tokens, C labels.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertctl.errors import Stopped
+from bertctl.heads.model import Model
+from bertctl.tasks.task import IGNORED, Features, Task
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.batching import Batch, bucketed_epoch, pad_batch, rank_share, to_tensors
+from bertctl.training.runtime import Runtime
+
+WIDTH_MULTIPLE = 8
+CHUNK_EXAMPLES = 2048  # encoded, scored and turned into predictions at a time, so that logits do not pile up
+
+
+def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
+    """One batch: input_ids, attention_mask, token_type_ids [B, T], and labels [B] or [B, T] if the features have them.
+
+    Segments are left out for an encoder that knows one at most.
+    """
+    columns: dict[str, list[Any]] = {"input_ids": [f.input_ids for f in features]}
+    if model.config.type_vocab_size > 1:
+        columns["token_type_ids"] = [f.token_type_ids for f in features]
+    labels = [f.labels for f in features]
+    per_token = [row for row in labels if isinstance(row, list)]
+    if len(per_token) == len(labels):
+        columns["labels"] = per_token
+    longest = max(len(f.input_ids) for f in features)
+    fits = -(-longest // WIDTH_MULTIPLE) * WIDTH_MULTIPLE <= model.config.max_position_embeddings
+    arrays = pad_batch(columns, {"input_ids": pad_id, "labels": IGNORED}, multiple=WIDTH_MULTIPLE if fits else 1)
+    if all(isinstance(label, int) for label in labels):
+        arrays["labels"] = np.array(labels, dtype=np.int64)
+    return to_tensors(arrays)
+
+
+@dataclass
+class TrainingBatches:
+    """The micro-batches of any step, for one rank: a pure function of the step. Every epoch holds every feature once,
+    in batches of like length, so that little is computed for padding; its last batch may be short."""
+
+    features: Sequence[Features]
+    model: Model
+    pad_id: int
+    batch_size: int
+    micro_batch_size: int | None
+    seed: int
+    runtime: Runtime
+    _epoch: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+
+    @property
+    def steps_in_epoch(self) -> int:
+        """Batches of one epoch."""
+        return -(-len(self.features) // self.batch_size)
+
+    def __call__(self, step: int) -> list[Batch]:
+        """The micro-batches of `step` (the first is 1)."""
+        epoch, place = divmod(step - 1, self.steps_in_epoch)
+        if self._epoch[0] != epoch:
+            lengths = np.array([len(f.input_ids) for f in self.features], dtype=np.int64)
+            self._epoch = epoch, bucketed_epoch(lengths, self.batch_size, seed=self.seed, epoch=epoch)
+        ids = self._epoch[1][place]
+        rank, world_size, micro = self.runtime.rank, self.runtime.world_size, self.micro_batch_size
+        shares = rank_share(ids, rank=rank, world_size=world_size, micro_batch_size=micro)
+        return [self._batch(ids[share]) if len(ids[share]) else self._nothing(ids[:1]) for share in shares]
+
+    def _batch(self, ids: NDArray[np.int64]) -> Batch:
+        return collate([self.features[i] for i in ids], self.model, self.pad_id)
+
+    def _nothing(self, ids: NDArray[np.int64]) -> Batch:
+        """A batch without a label, for a rank that a short batch leaves without an example: ranks must keep step."""
+        batch = self._batch(ids)
+        return batch | {"labels": torch.full_like(batch["labels"], IGNORED)}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some examples that stand next to each other, with their features (whose `example` counts from this chunk)."""
+
+    examples: Sequence[Any]
+    features: Sequence[Features]
+
+
+def encode_chunks(
+    task: Task, examples: Sequence[Any], tokenizer: Tokenizer, labels: Sequence[str], max_length: int, overlap: int
+) -> Iterator[Chunk]:
+    """All examples in order, encoded a chunk at a time."""
+    for begin in range(0, len(examples), CHUNK_EXAMPLES):
+        part = examples[begin : begin + CHUNK_EXAMPLES]
+        yield Chunk(part, task.encode(part, tokenizer, labels, max_length, overlap))
+
+
+def feature_logits(
+    model: Model, head: str, features: Sequence[Features], *, pad_id: int, batch_size: int, runtime: Runtime
+) -> list[NDArray[np.float32]]:
+    """Logits of each feature in the order given: [C] for a pooled head, [T, C] for a token head, T without padding.
+
+    Batches hold features of like length; ranks take turns and all get everything. Errors: Stopped.
+    """
+    model.eval()
+    per_token = head == "token"
+    sizes = [len(f.input_ids) if per_token else 1 for f in features]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    found = torch.zeros(int(starts[-1]), model.head_outputs[head], device=runtime.device)
+    order = sorted(range(len(features)), key=lambda i: -len(features[i].input_ids))
+    batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
+    with torch.inference_mode():
+        for turn in range(0, len(batches), runtime.world_size):
+            _stop_if_asked(runtime)
+            for ids in batches[turn + runtime.rank : turn + runtime.rank + 1]:
+                batch = collate([features[i] for i in ids], model, pad_id)
+                logits = _forward(model, head, batch, runtime)
+                for row, i in enumerate(ids):
+                    found[starts[i] : starts[i + 1]] = logits[row, : sizes[i]] if per_token else logits[row]
+    array = runtime.sum(found).cpu().numpy()
+    return [array[starts[i] : starts[i + 1]] if per_token else array[i] for i in range(len(features))]
+
+
+def _forward(model: Model, head: str, batch: Batch, runtime: Runtime) -> torch.Tensor:
+    batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
+    with runtime.autocast():
+        output = model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
+        return model.logits(head, output).float()
+
+
+def _stop_if_asked(runtime: Runtime) -> None:
+    number = runtime.agree_on_signal()
+    if number:
+        raise Stopped(number, "stopped while scoring")
+
+
+def predict_chunks(
+    task: Task,
+    model: Model,
+    chunks: Sequence[Chunk],
+    labels: Sequence[str],
+    *,
+    pad_id: int,
+    batch_size: int,
+    runtime: Runtime,
+) -> list[dict[str, Any]]:
+    """Predictions of all examples in order, whatever the batch size."""
+    predictions: list[dict[str, Any]] = []
+    for chunk in chunks:
+        logits = feature_logits(model, task.head, chunk.features, pad_id=pad_id, batch_size=batch_size, runtime=runtime)
+        predictions += task.predictions(chunk.examples, chunk.features, logits, labels)
+    return predictions
