@@ -112,17 +112,23 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_file(path: Path, needs_bytes: int | None = None) -> Iterator[Path]:
-    """A name to write one file under; at the end of the block it is flushed to disk and becomes `path`."""
+    """A name to write one file under; at the end of the block it is flushed to disk and becomes `path`.
+
+    Inside a temp folder flushing is left to `whole_folder`, which does it once for all files.
+    """
     temp = beside(path, "tmp")
+    flush = not LEFTOVER.fullmatch(path.parent.name)
     with environment_faults(path, needs_bytes):
         try:
             temp.touch(exist_ok=False)
             descriptor = hold(temp)
             try:
                 yield temp
-                fsync_path(temp)
+                if flush:
+                    fsync_path(temp)
                 os.replace(temp, path)
-                fsync_path(path.parent)
+                if flush:
+                    fsync_path(path.parent)
             finally:
                 os.close(descriptor)
         except BaseException:

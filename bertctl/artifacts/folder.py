@@ -23,6 +23,7 @@ from bertctl.artifacts.files import (
     whole_file,
     write_whole,
 )
+from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import write_manifest
 from bertctl.errors import BertctlError, EnvironmentFault
 
@@ -110,8 +111,8 @@ def _finish(temp: Path, kind: str, inputs: Mapping[str, str], facts: Mapping[str
     die_at(f"before manifest {final.name}")
     write_manifest(temp, kind=kind, inputs=inputs, facts=facts)
     die_at(f"after manifest {final.name}")
-    for folder in folders:
-        fsync_path(folder)
+    for path in (temp / MANIFEST, *folders):
+        fsync_path(path)
 
 
 def _link(path: Path, other: Path) -> None:

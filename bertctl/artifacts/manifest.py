@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ def _text(tree: Mapping[str, Any]) -> str:
     return json.dumps({**tree, "manifest_sha256": digest}, indent=1, allow_nan=False) + "\n"
 
 
+@cache
 def _versions() -> dict[str, str]:
     versions = {}
     for package in ("bertctl", "torch", "numpy"):
