@@ -168,17 +168,41 @@ def remove_folder(folder: Path) -> None:
 def lock(folder: Path) -> Iterator[None]:
     """Hold `folder` (made if missing) for this process; the kernel frees it however the process ends.
 
+    A folder that was made for this is taken away again if the block fails before it put anything there.
     Errors: EnvironmentFault naming the process that holds it.
     """
     _refuse_broken_link(folder)
-    with environment_faults(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    new = not os.path.exists(folder)
+    descriptor = None
+    while descriptor is None:
+        descriptor = _locked(folder)
     try:
-        _take(descriptor, folder)
         yield
+    except BaseException:
+        if new and os.path.isdir(folder) and os.listdir(folder) == [LOCK]:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     finally:
         os.close(descriptor)
+
+
+def _locked(folder: Path) -> int | None:
+    """The descriptor of a lock file that is held; None if it was deleted while we took it."""
+    with environment_faults(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            return None
+    try:
+        _take(descriptor, folder)
+        if os.path.exists(folder / LOCK) and os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
 def _take(descriptor: int, folder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bertctl import console
 from bertctl.artifacts.examples import KIND, write_examples
-from bertctl.artifacts.folder import whole_folder
+from bertctl.artifacts.folder import lock, whole_folder
 from bertctl.artifacts.manifest import tree_hash
 from bertctl.artifacts.shards import TokenShards
 from bertctl.build_pairs import audit
@@ -48,7 +48,8 @@ def run(section: BuildPairsSection, *, out: Path, seed: int, resume: bool = Fals
             f"{layout.num_documents} documents are too few to hold any out; training cannot be evaluated on them"
         )
     facts: dict[str, Any] = {"phases": [phase.name for phase in section.lengths()]}
-    with whole_folder(out, kind=KIND, inputs={"tokens": tree_hash(section.tokens)}, facts=facts) as temp:
+    inputs = {"tokens": tree_hash(section.tokens)}
+    with lock(out), whole_folder(out, kind=KIND, inputs=inputs, facts=facts) as temp:
         phases = {
             phase.name: _write_phase(section, phase, layout, shards, tokenizer, documents, seed, temp)
             for phase in section.lengths()

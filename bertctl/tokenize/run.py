@@ -7,7 +7,7 @@ from typing import Any
 
 from bertctl import console
 from bertctl.artifacts import checkpoint
-from bertctl.artifacts.folder import whole_folder
+from bertctl.artifacts.folder import lock, whole_folder
 from bertctl.artifacts.shards import KIND, TokenShardWriter
 from bertctl.errors import BertctlError
 from bertctl.text.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ def run(section: TokenizeSection, *, out: Path, seed: int, resume: bool = False)
     started = time.monotonic()
     inputs: dict[str, str] = {}
     facts: dict[str, Any] = {}
-    with whole_folder(out, kind=KIND, inputs=inputs, facts=facts) as temp:
+    with lock(out), whole_folder(out, kind=KIND, inputs=inputs, facts=facts) as temp:
         readings = 1 if section.vocabulary else 2
         with Documents(section.corpus, readings=readings, folder=temp.parent) as documents:
             tokenizer, learned = _existing(section) if section.vocabulary else _learned(section, documents, temp)

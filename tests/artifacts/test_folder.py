@@ -177,6 +177,29 @@ def test_second_run_is_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -
         pass
 
 
+def test_a_folder_made_for_the_lock_goes_with_a_failure(tmp_path: Path) -> None:
+    existing, new, used = tmp_path / "existing", tmp_path / "new", tmp_path / "used"
+    existing.mkdir()
+    for folder in (existing, new, used):
+
+        def fail(folder: Path = folder) -> None:
+            with lock(folder):
+                if folder == used:
+                    (folder / "work").write_text("x")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fail()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["existing", "used"]
+
+
+def test_a_deleted_lock_file_holds_nobody_out_and_lets_nobody_in_twice(tmp_path: Path) -> None:
+    with lock(tmp_path):
+        (tmp_path / ".lock").unlink()
+        with lock(tmp_path), pytest.raises(EnvironmentFault), lock(tmp_path):
+            pass
+
+
 def test_eight_processes_make_the_same_new_folder(tmp_path: Path) -> None:
     code = """if True:
         import sys
