@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bertctl.console import Progress, note, throughput, warn
+from bertctl.console import Progress, throughput, warn
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM, EvaluateSection
 from bertctl.tasks.audit import refuse_truncation, truncation
@@ -109,18 +109,16 @@ def score_task(
         "metric": task.metric,
         **scores_of(task, examples, predictions, labels, samples=section.bootstrap_samples),
         "labels": labels,
-        "truncated": cut["truncated"],
+        "truncated": cut.get("truncated", 0),
         "max_length": max_length,
         "examples_per_second": round(throughput(len(examples), seconds), 1),
     }
 
 
 def say_cut(cut: dict[str, int], max_length: int) -> None:
-    """Tell if texts were longer than the model."""
-    if cut["truncated"]:
+    """Warn if texts were longer than the model."""
+    if cut.get("truncated"):
         warn(
             f"{cut['truncated']:,} of {cut['examples']:,} texts are longer than {max_length} word pieces and were cut; "
             f"{cut['pieces_kept']:,} of {cut['pieces']:,} pieces are kept"
         )
-    else:
-        note(f"no text is longer than {max_length} word pieces")

@@ -19,6 +19,7 @@ from bertctl.finetune.result import choose, summarise
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
+from bertctl.tasks.config import PYTHON_DOCS
 from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training import runtime as runtimes
@@ -94,10 +95,18 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
 
 
 def resolve_source(section: FinetuneSection) -> Path:
-    """The folder of the checkpoint to start from."""
+    """The folder of the checkpoint to start from. Errors: BertctlError that also names the data still to be fetched."""
     if section.model is None:
         raise BertctlError("finetune.model: not given", hint="--model FOLDER, or a hub name")
-    return resolve_model(section.model)
+    try:
+        return resolve_model(section.model)
+    except BertctlError as error:
+        data = section.data
+        if type(error) is not BertctlError or data.name in (None, PYTHON_DOCS):
+            raise
+        subset = f" ({data.subset})" if data.subset else ""
+        needed = f"data set {data.name}{subset}: would be fetched from the hub next"
+        raise BertctlError(*error.problems, needed, hint="--model DIR --data DIR use local ones") from None
 
 
 def known_labels(source: Path, head: str) -> list[str] | None:
