@@ -23,5 +23,5 @@ STAGES: dict[str, Stage] = {
 # Stages whose input is a model of the task itself where the section names a task: the one that finetune made.
 TASK_MODEL = {"distill": "teacher", "evaluate": "model"}
 
-# Stages whose new result takes the place of an older one in the same folder; the others refuse a folder with work in it.
+# Stages whose new result takes the place of an older one in the folder; the others refuse a folder with work in it.
 REPLACED = ("evaluate",)

@@ -4,7 +4,6 @@ Which files are meant is settled here; what is in a file is read by `corpus_file
 """
 
 import glob
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
