@@ -50,8 +50,9 @@ def made_by(job: Job) -> str | None:
 
 
 def record(job: Job, identity: str) -> None:
-    """Leave the hash in the folder, once the work is done."""
-    write_whole(job.out / RECORD, json.dumps({"job": identity}) + "\n")
+    """Leave the hash in the folder, once the work is done. Resuming what was finished changes no file."""
+    if made_by(job) != identity:
+        write_whole(job.out / RECORD, json.dumps({"job": identity}) + "\n")
 
 
 def code_hash() -> str:
