@@ -105,7 +105,10 @@ def _guarded(given: list[str]) -> int:
     """The exit code of a command, after saying on stderr what went wrong."""
     verbose = "--verbose" in given
     try:
-        return int(root_command().main(given, prog_name="bertctl", standalone_mode=False) or 0)
+        code = int(root_command().main(given, prog_name="bertctl", standalone_mode=False) or 0)
+        if code == 130:  # how typer hands on a KeyboardInterrupt
+            raise KeyboardInterrupt
+        return code
     except Stopped as error:
         return _say(error, [f"bertctl: {error}"], error.exit_status, verbose)
     except BertctlError as error:

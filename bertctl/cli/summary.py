@@ -84,6 +84,8 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _with_interval(value: dict[str, Any]) -> str:
+    if value["value"] is None:
+        return f"undefined ({value.get('reason', 'no reason given')})"
     low, high = value.get("low"), value.get("high")
     interval = f" ({_number(low)} to {_number(high)})" if low is not None and high is not None else ""
     return _number(value["value"]) + interval

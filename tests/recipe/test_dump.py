@@ -9,7 +9,9 @@ from bertctl.recipe.load import load_recipe
 from tests.recipe.sample import Adam, Root, Sgd, Train
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: "${" not in text and "://" not in text)
-WORDS = st.sampled_from(["no", "1", "1e-4", "~", "null", "010", "0x1", ".inf", "a: b", "- a", "#", "1_0", "=", "<<", "é"])
+WORDS = st.sampled_from(
+    ["no", "1", "1e-4", "~", "null", "010", "0x1", ".inf", "a: b", "- a", "#", "1_0", "=", "<<", "é"]
+)
 TRAINS = st.builds(
     Train,
     steps=st.integers(2, 10**30),

@@ -1,0 +1,90 @@
+"""The short forms of the commands, as they end up in a recipe."""
+
+import pytest
+
+from bertctl.cli import shipped
+from bertctl.cli.recipe import Recipe
+from bertctl.recipe.load import load_recipe
+
+
+@pytest.fixture
+def section(call, tmp_path):
+    """The one section that a command would run, and where to."""
+
+    def section(*arguments):
+        code, out, err = call(*arguments, "--dry-run")
+        assert code == 0, err
+        (tmp_path / "resolved.yaml").write_text(out)
+        recipe = load_recipe(tmp_path / "resolved.yaml", Recipe)
+        stage = arguments[0].replace("-", "_")
+        (found,) = value if isinstance(value := getattr(recipe, stage), list) else [value]
+        return found, err.split(" -> ")[1].strip()
+
+    return section
+
+
+def test_tokenize_takes_the_files_that_the_shell_made_of_a_pattern(section, tmp_path):
+    found, out = section("tokenize", "--corpus", "a.txt", "b.txt", "c.jsonl", "--vocab-size", "30000", "--out", "t")
+    assert found.corpus.files == ("a.txt", "b.txt", "c.jsonl")
+    assert (found.vocab_size, out) == (30000, "t")
+    assert section("tokenize", "--corpus", "-", "--vocab-size", "9")[0].corpus.files == ("-",)
+    assert section("tokenize", "--corpus", "python_docs", "--vocab-size", "9")[0].corpus.name == "python_docs"
+    assert section("tokenize", "--corpus", "x", "--vocabulary", "v.txt")[0].vocabulary == "v.txt"
+
+
+def test_build_pairs_takes_tokens(section):
+    found, out = section("build-pairs", "tokens", "--out", "p")
+    assert (str(found.tokens), out) == ("tokens", "p")
+
+
+def test_finetune_takes_task_model_and_data(section):
+    found, out = section("finetune", "--task", "pos", "--model", "m", "--data", "d", "--out", "o")
+    assert (found.task, str(found.model), str(found.data.path), out) == ("pos", "m", "d", "o")
+
+
+def test_finetune_with_a_task_alone_uses_its_shipped_recipe(section, tmp_path, monkeypatch):
+    (tmp_path / "finetune").mkdir()
+    text = "finetune: {task: ner, model: org/model, seeds: 4, data: {name: org/data, train: train}}\n"
+    (tmp_path / "finetune/ner.yaml").write_text(text)
+    monkeypatch.setattr(shipped, "recipes_folder", lambda: tmp_path)
+    found, out = section("finetune", "--task", "ner")
+    assert (found.model, found.seeds, found.data.name, out) == ("org/model", 4, "org/data", "runs/finetune/ner")
+    found, _ = section("finetune", "--task", "ner", "--data", "d")
+    assert (found.model, found.seeds, found.data.name, str(found.data.path)) == ("org/model", 4, None, "d")
+    assert found.data.train is None
+
+
+def test_distill_takes_teacher_and_student(section):
+    found, _ = section("distill", "t", "mini", "--data", "pairs")
+    assert (str(found.teacher), found.student, str(found.pairs), found.task) == ("t", "mini", "pairs", None)
+    found, out = section("distill", "t", "mini", "--task", "ner", "--data", "d")
+    assert (found.task, str(found.data.path), out) == ("ner", "d", "runs/distill/ner")
+
+
+def test_evaluate_and_probe_take_a_model(section):
+    found, _ = section("evaluate", "m", "--task", "ner", "--data", "d")
+    assert (found.task, str(found.model), str(found.data.path)) == ("ner", "m", "d")
+    assert section("evaluate", "org/model", "--data", "d")[0].model == "org/model"
+    found, _ = section("probe", "m", "--task", "pos", "--data", "d")
+    assert (found.task, str(found.model), str(found.data.path)) == ("pos", "m", "d")
+
+
+def test_with_a_recipe_a_task_picks_its_sections_and_data_keep_their_columns(call, section, tmp_path):
+    first = "{task: ner, data: {name: org/x, subset: y, columns: {tokens: w}}}"
+    text = f"finetune:\n  - {first}\n  - {{task: pos, data: {{path: z}}}}\n"
+    (tmp_path / "two.yaml").write_text(text)
+    found, out = section("finetune", "two.yaml", "--task", "ner", "--data", "d")
+    assert (found.task, str(found.data.path), found.data.name, found.data.columns.tokens) == ("ner", "d", None, "w")
+    assert out == "runs/finetune/ner"
+    code, _, err = call("finetune", "two.yaml", "--task", "classification")
+    assert code == 2
+    assert "sections are: ner, pos" in err
+    _, _, err = call("finetune", "two.yaml", "--dry-run", "--out", "o", "--model", "m")
+    assert err.splitlines() == ["would run finetune.ner -> o/ner", "would run finetune.pos -> o/pos"]
+
+
+def test_two_sections_of_one_name_are_refused(call, tmp_path):
+    (tmp_path / "two.yaml").write_text("probe: [{task: pos}, {task: pos}]\n")
+    code, _, err = call("probe", "two.yaml")
+    assert code == 2
+    assert "two sections" in err or "2 sections called `pos`" in err
