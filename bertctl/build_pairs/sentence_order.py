@@ -36,6 +36,8 @@ def sentence_order_pairs(
             stop = min(bisect_left(bounds, bounds[first] + target, first + 1), last)
             if stop == first + 1:
                 stop = min(stop + 1, last)
+            if stop == last - 1 and _between_words(bounds[stop], bounds[last], layout, shards) is None:
+                stop = last  # a single word would be left over
             middle = _middle(bounds, first, stop, layout, shards, rng)
             if middle is not None:
                 a, b = (bounds[first], middle), (middle, bounds[stop])
@@ -51,6 +53,10 @@ def _middle(
     """Where the first segment ends: between two sentences at random, or between the two middle words of one."""
     if stop - first > 1:
         return bounds[first + 1 + int(rng.random() * (stop - first - 1))]
-    inside = np.arange(bounds[first] + 1, bounds[stop])
+    return _between_words(bounds[first], bounds[stop], layout, shards)
+
+
+def _between_words(start: int, stop: int, layout: Layout, shards: TokenShards) -> int | None:
+    inside = np.arange(start + 1, stop)
     starts = inside[layout.starts_word(inside, shards)] if len(inside) else inside
     return int(starts[len(starts) // 2]) if len(starts) else None
