@@ -39,7 +39,7 @@ class LazyCommands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[arg-type]  # names only, for "did you mean"
+        self.commands: Any = dict.fromkeys(COMMANDS)  # names only, for "did you mean"
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command, built from its module; None if there is none of this name."""

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,9 @@ def record(job: Job, identity: str) -> None:
         write_whole(job.out / RECORD, json.dumps({"job": identity}) + "\n")
 
 
+@cache
 def code_hash() -> str:
-    """SHA-256 over the package's own source."""
+    """SHA-256 over the package's own source, as it was when this process first asked."""
     package = Path(bertctl.__file__).parent
     digest = hashlib.sha256(bertctl.__name__.encode())
     for path in sorted(package.rglob("*.py")):
