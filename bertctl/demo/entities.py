@@ -20,7 +20,7 @@ FEWEST_WORDS, MOST_WORDS = 5, 40
 PLAIN_SHARE = 4  # one sentence in so many may be without any name
 MOST_A_MODULE = 16
 WORD = re.compile(
-    r"""(?P<mark>[`'"]|\*{1,2}(?=\w))?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?P<call>\(\))?(?P<end>[`'"*]?)
+    r"""(?P<mark>(?<!\w)[`'"]|\*{1,2}(?=\w))?(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?P<call>\(\))?(?P<end>(?(mark)[`'"*]?))
     | \d+(?:\.\d+)? | [^\w\s]""",
     re.VERBOSE,
 )
@@ -28,7 +28,7 @@ FIELD = re.compile(r"\s*(?:\([^)]*\)\s*)?:\s")  # what follows a parameter at th
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 CAMEL = re.compile(r"[A-Z][a-z0-9]+[A-Z]|[A-Z]{2,}[a-z]")
 CONSTANTS = frozenset({"True", "False", "None"})
-BUILTIN_CLASSES = frozenset({"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "str", "tuple"})
+BUILTIN_CLASSES = frozenset({"bool", "bytearray", "dict", "float", "frozenset", "int", "str", "tuple"})
 EXCEPTIONS = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 )
@@ -75,8 +75,9 @@ def tag_words(
     for match in WORD.finditer(sentence):
         name = match["name"]
         if name is None:
-            words.append(match[0])
-            tags.append("O")
+            if match[0] != "`":
+                words.append(match[0])
+                tags.append("O")
             continue
         field = starts_line and not words and FIELD.match(sentence, match.end()) is not None
         kind = _kind(name, bool(match["mark"] and match["end"]) or bool(match["call"]) or field, module, definition)
@@ -93,7 +94,7 @@ def _kind(name: str, marked: bool, module: Module, definition: Definition) -> st
     if name in CONSTANTS:
         return "O"
     last = name.rpartition(".")[2]
-    technical = marked or "_" in name or "." in name or CAMEL.search(last) is not None
+    technical = marked or "_" in name or "." in name or name in BUILTIN_CLASSES or CAMEL.search(last) is not None
     meaning = _meaning(name, last, module, definition)
     if meaning is None:
         return None if technical else "O"  # a name that we know nothing of, or a plain word

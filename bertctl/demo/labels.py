@@ -21,7 +21,7 @@ MOST_A_MODULE = 8
 LONGEST_TEXT = 400  # characters, cut at a word
 # A text that names its package would make the task trivial.
 NAMES = r"(?:py)?torch|numpy|np|sympy|networkx|nx|datasets?|hugging\s?face(?:_hub)?|hub|hf|rich|c?python"
-PACKAGE_NAME = re.compile(rf"(?<![\w.])(?:{NAMES})(?:\.\w+)*(?!\w)", re.IGNORECASE)
+PACKAGE_NAME = re.compile(rf"https?://\S+|(?<![\w.])(?:{NAMES})(?:\.\w+)*(?!\w)", re.IGNORECASE)
 MASK = "PACKAGE"
 
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -120,13 +120,16 @@ def draw(
     `find` gives tuples that begin with the place; whatever else is in them may occur only once in all splits.
     """
     seen: set[str] = set()
-    streams = [_items(package, sizes, seed, _fresh(find, seen, most_a_module)) for package in PACKAGES]
+    fresh = _fresh(find, seen)
+    streams = [_items(package, sizes, seed, fresh, most_a_module) for package in PACKAGES]
     wanted = sizes._asdict()
     return {split: list(_in_turn([stream[split] for stream in streams]))[:size] for split, size in wanted.items()}
 
 
-def _items(package: str, sizes: Sizes, seed: int, find: Callable[[Module], list[T]]) -> dict[str, list[Drawn[T]]]:
-    """What one package gives: at most its equal part of every split."""
+def _items(
+    package: str, sizes: Sizes, seed: int, fresh: Callable[[Module, int], list[T]], most_a_module: int
+) -> dict[str, list[Drawn[T]]]:
+    """What one package gives: at most its equal part of every split, from at least four modules."""
     wanted = {split: -(-size // len(PACKAGES)) for split, size in sizes._asdict().items()}
     found: dict[str, list[Drawn[T]]] = {split: [] for split in wanted}
     for name, path in _shuffled(module_files(package), seed):
@@ -134,17 +137,18 @@ def _items(package: str, sizes: Sizes, seed: int, find: Callable[[Module], list[
         split = split_of(name, seed)
         if len(found[split]) < wanted[split]:
             module = read_module(package, name, path)
-            items = find(module)[: wanted[split] - len(found[split])] if module is not None else []
+            most = min(most_a_module, max(1, wanted[split] // 4), wanted[split] - len(found[split]))
+            items = fresh(module, most) if module is not None else []
             found[split] += [Drawn(package, name, item) for item in items]
         elif all(len(found[split]) >= size for split, size in wanted.items()):
             break
     return found
 
 
-def _fresh(find: Callable[[Module], Iterable[T]], seen: set[str], most: int) -> Callable[[Module], list[T]]:
-    """`find` with at most so many items a module, none of which has a text that was seen before."""
+def _fresh(find: Callable[[Module], Iterable[T]], seen: set[str]) -> Callable[[Module, int], list[T]]:
+    """`find` as (module, most) -> at most so many items, none of which has a text that was seen before."""
 
-    def fresh(module: Module) -> list[T]:
+    def fresh(module: Module, most: int) -> list[T]:
         items: list[T] = []
         for item in find(module):
             texts = {" ".join(str(part).casefold().split()) for part in item[1:]}

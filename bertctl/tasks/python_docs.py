@@ -19,10 +19,19 @@ def texts(data: DataSection, seed: int) -> Splits:
 
 
 def tagged(data: DataSection, seed: int) -> Splits:
-    """Words that name a parameter, class, exception, function or module."""
+    """Words that name a parameter, class, exception, function or module.
+
+    A small training set may lack one of the five; sentences with it are then left out of dev and test.
+    """
     found = entities.tagged_sentences(_sizes(data), seed)
+    types = {tag[2:] for _, _, tags in found["train"] for tag in tags}
     train, dev, test = (
-        [TokenExample(words, tags, where, (), scheme="BIO") for where, words, tags in found[split]] for split in found
+        [
+            TokenExample(words, tags, where, (), scheme="BIO")
+            for where, words, tags in found[split]
+            if {tag[2:] for tag in tags} <= types
+        ]
+        for split in found
     )
     return Splits(train, dev, test)
 

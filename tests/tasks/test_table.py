@@ -1,0 +1,80 @@
+"""Every task of the table keeps the promises of `Task`: one conformance test over all of them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertctl.tasks.audit import audit
+from bertctl.tasks.config import DataSection
+from bertctl.tasks.splits import training_data
+from bertctl.tasks.table import TASKS
+from bertctl.text.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"], True, True)
+TEXTS = "text,label\na b,x\nb,y\nc a,x\nb c,y\n"
+TAGS = "a\tB-X\nb\tI-X\n\nc\tO\nb\tB-Y\na\tO\n"
+FILES = {"classification": ("csv", TEXTS), "ner": ("conll", TAGS), "pos": ("conll", TAGS.replace("-", ""))}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_from_file_to_scores(name: str, tmp_path: Path) -> None:
+    task = TASKS[name]
+    ending, text = FILES[name]
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.{ending}").write_text(text)
+    splits = training_data(task, DataSection(path=tmp_path), seed=1)
+    labels = task.labels(splits.train)
+    features = task.encode(splits.dev, TOKENIZER, labels, 16, 4)
+    width = (lambda f: (len(f.input_ids), len(labels))) if task.head == "token" else (lambda f: (len(labels),))
+    logits = [np.random.default_rng(0).normal(size=width(feature)) for feature in features]
+    predicted = task.predictions(splits.dev, features, logits, labels)
+    assert len(predicted) == len(splits.dev)
+    json.dumps(predicted, allow_nan=False)
+    scores = task.score(splits.dev, predicted, labels)
+    assert task.metric in scores
+    assert all(metric.name == key for key, metric in scores.items())
+    json.dumps([scores[task.metric].summary(samples=50), task.details(splits.dev, predicted, labels)], allow_nan=False)
+    json.dumps(audit(task, splits), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_examples_without_labels_are_encoded_and_predicted(name: str) -> None:
+    task = TASKS[name]
+    labels = ["O", "B-X", "I-X"]
+    examples = [task.input(line, DataSection(), f"stdin:{i}") for i, line in enumerate(["a b c", "", "b"], 1)]
+    features = task.encode(examples, TOKENIZER, labels, 16, 4)
+    assert all(feature.labels is None for feature in features)
+    shape = (lambda f: (len(f.input_ids), 3)) if task.head == "token" else (lambda f: (3,))
+    predicted = task.predictions(examples, features, [np.zeros(shape(f)) for f in features], labels)
+    assert len(predicted) == 3
+    assert all(task.gold(example) == [] for example in examples)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_that_says_everything_right_scores_one(name: str, tmp_path: Path) -> None:
+    task = TASKS[name]
+    ending, text = FILES[name]
+    (tmp_path / f"train.{ending}").write_text(text)
+    (tmp_path / f"dev.{ending}").write_text(text)
+    splits = training_data(task, DataSection(path=tmp_path), seed=1)
+    labels = task.labels(splits.train)
+    key = "tags" if task.head == "token" else "label"
+    gold = [[label for label, _ in task.gold(example)] for example in splits.dev]
+    predicted = [{key: tags if task.head == "token" else tags[0]} for tags in gold]
+    assert task.score(splits.dev, predicted, labels)[task.metric].point() == 1.0
+
+
+def test_reading_data_needs_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TEXTS)
+    code = (
+        "import sys; from bertctl.tasks.table import TASKS; from bertctl.tasks.config import DataSection\n"
+        "from bertctl.tasks.splits import training_data\n"
+        f"training_data(TASKS['classification'], DataSection(train={str(tmp_path / 't.csv')!r}), seed=0)\n"
+        "sys.exit(sorted({'torch', 'datasets', 'pyarrow'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
