@@ -82,7 +82,10 @@ def test_a_module_gives_few_and_repeats_are_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(labels, "module_files", lambda package: [(f"{package}.m{i}", Path()) for i in range(60)])
     monkeypatch.setattr(labels, "read_module", lambda package, name, path: Module(package, name, (), NONE, NONE))
     found = draw(
-        Sizes(16, 8, 16), 0, lambda module: [(module.name, f"{module.name} {i % 4}") for i in range(9)], most_a_module=3
+        Sizes(160, 80, 160),
+        0,
+        lambda module: [(module.name, f"{module.name} {i % 4}") for i in range(9)],
+        most_a_module=3,
     )
     items = [drawn.item for split in found.values() for drawn in split]
     assert len(set(items)) == len(items)

@@ -164,3 +164,17 @@ def test_every_text_without_tab_survives_tsv(tmp_path: Path, cells: list[str]) -
     table, problems = read(tmp_path / "t.tsv", "a\tb\n" + "".join(f"{cell}\tx\n" for cell in cells))
     assert problems == []
     assert values(table) == [[cell, "x"] for cell in cells]
+
+
+@FUZZ
+@given(
+    st.sampled_from(["csv", "tsv", "jsonl", "parquet"]),
+    st.binary(max_size=60) | st.text('ab,"\t\n\r{}[]:1é').map(str.encode),
+)
+def test_any_bytes_give_rows_or_problems(tmp_path: Path, ending: str, raw: bytes) -> None:
+    try:
+        table, problems = read(tmp_path / f"t.{ending}", raw)
+    except BertctlError as error:
+        table, problems = Table("", [], []), list(error.problems)
+    assert table.rows or problems
+    assert all(problem.startswith(str(tmp_path)) for problem in problems)
