@@ -42,8 +42,8 @@ class RunFolder:
     """A context manager around one run in `out`.
 
     Args: `kind` the stage; `resume` go on with what is in `out` (from the start if nothing is); `keep` how many
-    checkpoints stay; `fingerprint` a flat dict of JSON values that must not change on resume; `inputs` name and
-    hash of what the run reads; `rank` of this process.
+    checkpoints stay; `fingerprint` JSON values that must not change on resume (nested ones are told by dotted key);
+    `inputs` name and hash of what the run reads; `rank` of this process.
     Errors on entering: BertctlError if `out` holds a run and `resume` is False, or if the finished run in it had
     another fingerprint; EnvironmentFault if a live run holds it.
     """
@@ -60,7 +60,7 @@ class RunFolder:
         rank: int = 0,
     ) -> None:
         self.out, self.kind, self.resume, self.keep, self.rank = out, kind, resume, keep, rank
-        self.fingerprint: dict[str, Any] = json.loads(json.dumps(fingerprint, allow_nan=False))
+        self.fingerprint: dict[str, Any] = _flat(json.loads(json.dumps(fingerprint, allow_nan=False)))
         self.inputs = dict(inputs or {})
         self.checkpoints, self.metrics = out / "checkpoints", out / "metrics.jsonl"
         self.state: dict[str, Any] = {}
@@ -187,6 +187,14 @@ class RunFolder:
             _check_finite(load_tensors(temp / "model.safetensors"), "the finished model")
         write_whole(self.out / "result.json", json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
         write_manifest(self.out, kind=self.kind, inputs=self.inputs, facts={"fingerprint": self.fingerprint})
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` -> `{"a.b": 1}`."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+    return flat
 
 
 def _is_run(names: list[str]) -> bool:

@@ -192,7 +192,7 @@ def test_resume_with_changes_lists_them_all(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
     assert {problem.split(": ", 1)[1] for problem in caught.value.problems} == {
         "lr: 0.01 -> 0.02",
-        "schedule: {'name': 'linear'} -> {'name': 'cosine'}",
+        "schedule.name: linear -> cosine",
         "new: (absent) -> 1",
         "vocabulary: ab12 -> (absent)",
     }
