@@ -16,13 +16,13 @@ SHOWN = {
     "tokens": "tokens",
     "vocab_size": "vocabulary",
     "fertility": "pieces per word",
-    "pairs": "pairs",
-    "examples": "examples",
+    "train_examples": "training examples",
     "parameters": "parameters",
     "tokens_per_second": "tokens/s",
     "mlm_loss": "held-out MLM loss",
     "unigram_entropy": "unigram entropy",
     "mlm_accuracy": "MLM accuracy",
+    "metric": "scored by",
     "majority_baseline": "majority class",
     "from_scratch": "from scratch",
     "pretrained": "pretrained",
@@ -70,13 +70,17 @@ def show_table(results: Results) -> None:
 
 
 def lines_of(result: dict[str, Any]) -> Iterator[str]:
-    """The numbers of a result that `SHOWN` has words for, in its order; for a probe a line a layer."""
+    """The numbers of a result that `SHOWN` has words for, in its order; a line for each phase and each probed layer."""
     for key, words in SHOWN.items():
         value = result.get(key)
         if value is not None and not isinstance(value, (dict, list)):
             yield f"{words} {_number(value)}"
         elif isinstance(value, dict) and "value" in value:
             yield f"{words} {_with_interval(value)}"
+    phases = result.get("phases")
+    for name, phase in phases.items() if isinstance(phases, dict) else ():
+        counts = [f"{split} {_number(phase[split]['examples'])}" for split in ("train", "held_out") if split in phase]
+        yield f"phase {name}: examples {', '.join(counts)}"
     for layer in result.get("layers") or []:
         if isinstance(layer, dict):
             shown = [f"{key} {_number(value)}" for key, value in layer.items() if isinstance(value, float)]

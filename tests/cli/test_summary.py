@@ -31,6 +31,7 @@ def test_the_table_has_words_for_numbers():
         "mlm_loss": 4.71832,
         "from_scratch": {"value": 0.71, "low": 0.68, "high": 0.74},
         "pretrained": {"value": None, "reason": "one class"},
+        "phases": {"128": {"train": {"examples": 2000}, "held_out": {"examples": 30}, "masking": {}}},
         "layers": [{"layer": 0, "accuracy": 0.5, "selectivity": 0.25}],
         "internal": 3,
     }
@@ -39,5 +40,6 @@ def test_the_table_has_words_for_numbers():
         "held-out MLM loss 4.718",
         "from scratch 0.710 (0.680 to 0.740)",
         "pretrained undefined (one class)",
+        "phase 128: examples train 2,000, held_out 30",
         "layer 0: accuracy 0.500, selectivity 0.250",
     ]
