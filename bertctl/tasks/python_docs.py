@@ -5,25 +5,26 @@ from bertctl.errors import BertctlError
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import Splits, TextExample, TokenExample
 
+SEED = 0  # not that of the run: what is test data in one stage must not be training data in another
 SUBSETS = {"package": labels.package_examples, "pairs": labels.pair_examples}
 
 
-def texts(data: DataSection, seed: int) -> Splits:
+def texts(data: DataSection) -> Splits:
     """`package`: which package a text documents; `pairs`: whether a body belongs to a summary."""
     find = SUBSETS.get(data.subset or "package")
     if find is None:
         raise BertctlError(f"subset: got {data.subset!r}, expected one of {', '.join(SUBSETS)} for python_docs")
-    found = find(_sizes(data), seed)
+    found = find(_sizes(data), SEED)
     train, dev, test = ([TextExample(*labelled) for labelled in found[split]] for split in found)
     return Splits(train, dev, test)
 
 
-def tagged(data: DataSection, seed: int) -> Splits:
+def tagged(data: DataSection) -> Splits:
     """Words that name a parameter, class, exception, function or module.
 
     A small training set may lack one of the five; sentences with it are then left out of dev and test.
     """
-    found = entities.tagged_sentences(_sizes(data), seed)
+    found = entities.tagged_sentences(_sizes(data), SEED)
     types = {tag[2:] for _, _, tags in found["train"] for tag in tags}
     train, dev, test = (
         [
@@ -36,7 +37,7 @@ def tagged(data: DataSection, seed: int) -> Splits:
     return Splits(train, dev, test)
 
 
-def untagged(data: DataSection, seed: int) -> Splits:
+def untagged(data: DataSection) -> Splits:
     """There is nothing to learn parts of speech from. Errors: BertctlError, always."""
     raise BertctlError("python_docs: got the task pos, for which it holds no labels", hint="use a CoNLL-U treebank")
 

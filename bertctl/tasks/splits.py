@@ -29,7 +29,7 @@ def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
 
     Errors: BertctlError with all problems of all files, before anything else is done with them.
     """
-    splits, notes = _read(task, data, lone="train", seed=seed)
+    splits, notes = _read(task, data, lone="train")
     if not splits["train"]:
         raise BertctlError(f"{source(data)}: got no training data, expected a file named train", hint=_name_it("train"))
     names = task.labels(splits["train"])
@@ -55,7 +55,7 @@ def test_data(task: Task, data: DataSection, *, labels: Sequence[str], seed: int
 
     `labels`: those the model knows. Errors: BertctlError, also for a label that is not among them.
     """
-    splits, notes = _read(task, data, lone="test", seed=seed)
+    splits, notes = _read(task, data, lone="test")
     split = next((name for name in ("test", "dev") if splits[name]), None)
     if split is None:
         raise BertctlError(f"{source(data)}: got no test data, expected a file named test", hint=_name_it("test"))
@@ -76,14 +76,14 @@ def _name_it(split: str) -> str:
     return f"name the file with `data.{split}`"
 
 
-def _read(task: Task, data: DataSection, *, lone: str, seed: int) -> tuple[dict[str, list[Any]], list[str]]:
+def _read(task: Task, data: DataSection, *, lone: str) -> tuple[dict[str, list[Any]], list[str]]:
     """All splits of the data, with what was noted; a single file is the split `lone`."""
     problems: list[str] = []
     notes: list[str] = []
     if not data.is_given():
         raise BertctlError("data: got nothing, expected `path`, `name` or files", hint="--set data.path=FOLDER")
     if data.name == PYTHON_DOCS:
-        return _with_names(task.demo(data, seed)), notes
+        return _with_names(task.demo(data)), notes
     if data.name is not None:
         splits = named.read(task, data, problems, notes)
     else:

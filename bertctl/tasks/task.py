@@ -101,8 +101,8 @@ class Task:
     """(file, data, labelled, problems) -> examples; appends to problems what is wrong, as `file:line: ...`."""
     read_table: Callable[..., list[Any]]
     """(table, data, labelled, problems) -> examples, for records that come from elsewhere than a file."""
-    demo: Callable[[DataSection, int], Splits]
-    """(data, seed) -> the task's examples of `python_docs`."""
+    demo: Callable[[DataSection], Splits]
+    """The task's examples of `python_docs`."""
     finish: Callable[[Mapping[str, list[Any]], DataSection, list[str]], dict[str, list[Any]]]
     """What can be said only when all splits are known: label kinds, tag schemes. Appends to problems."""
     labels: Callable[[Sequence[Any]], list[str]]
