@@ -1,4 +1,4 @@
-"""What the set-up files promise: exact versions, recipes in the wheel, a container that keeps its torch and is not root."""
+"""What the set-up files promise: exact versions, recipes in the wheel, a container that keeps its torch."""
 
 import re
 import stat
