@@ -17,9 +17,8 @@ from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
 from bertctl.text.config import Boundary, Errors, Format
 
 COMPRESSED = (".gz", ".zst")
-LONGEST_DOCUMENT = (
-    1 << 24
-)  # bytes; a longer document of plain text is cut at a line or blank, so that memory has a bound
+# Bytes of plain text; a longer document is cut at a line end or blank, so that memory has a bound. War and Peace: 3 MB.
+LONGEST_DOCUMENT = 1 << 22
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SIGNATURES = {
     b"\x1f\x8b": "gzip data; a compressed file must end in .gz",

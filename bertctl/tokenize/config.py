@@ -28,7 +28,7 @@ class TokenizeSection(Section):
     """Where a sentence ends: `sentencex` (rules, and every line end), `newline` (line ends only), `none`."""
     language: str = "en"
     """Language code for the rules of `sentencex`."""
-    tokens_per_shard: int = Field(default=1 << 26, ge=1)
+    tokens_per_shard: int = Field(default=1 << 24, ge=1)
     """A shard is closed with the document that reaches this many tokens; one shard is held in memory."""
 
     @model_validator(mode="after")

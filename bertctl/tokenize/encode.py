@@ -1,9 +1,9 @@
 """Documents to token shards: sentences, then pieces, in batches so that the tokenizer can use every core."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from bertctl.text.sentences import Splitter, split_sentences
 from bertctl.text.tokenizer import Tokenizer
 
 CHARACTERS_PER_BATCH = 1 << 20
+Item = TypeVar("Item")
 
 
 @dataclass
@@ -55,9 +56,9 @@ def write_documents(
     language: str,
 ) -> None:
     """Split, encode and write; a sentence without a piece (control characters only, say) leaves nothing."""
-    for batch in _batches(documents):
+    for batch in _batches(documents, lambda document: len(document.text)):
         sentences = [split_sentences(document.text, splitter, language) for document in batch]
-        ids = iter(tokenizer.encode_ids([sentence for document in sentences for sentence in document]))
+        ids = _encoded([sentence for document in sentences for sentence in document], tokenizer)
         for document in sentences:
             signals.check("writing tokens")
             encoded = [next(ids) for _ in document]
@@ -73,14 +74,22 @@ def _count(encoded: list[np.ndarray], tokenizer: Tokenizer, tally: Tally) -> Non
         tally.unknown += int((ids == tokenizer.unk_id).sum())
 
 
-def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += len(document.text)
-        if size >= CHARACTERS_PER_BATCH:
+def _encoded(sentences: list[str], tokenizer: Tokenizer) -> Iterator[np.ndarray]:
+    """Ids of each sentence, encoded in batches: the library takes some 200 bytes a piece while it works."""
+    for batch in _batches(sentences, len):
+        signals.check("writing tokens")
+        yield from tokenizer.encode_ids(batch)
+
+
+def _batches(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Runs of items that together reach CHARACTERS_PER_BATCH."""
+    batch: list[Item] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if total >= CHARACTERS_PER_BATCH:
             yield batch
-            batch, size = [], 0
+            batch, total = [], 0
     if batch:
         yield batch
