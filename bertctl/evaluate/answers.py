@@ -87,7 +87,9 @@ class Embeddings(Answerer):
         vectors = np.zeros((len(features), self.model.config.hidden_size))
         for places, batch, output in self.batches(features):
             pooled = POOLINGS[self.pooling](output.last_hidden_state.float(), batch.get("attention_mask"))
-            vectors[places] = (torch.nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled).cpu().numpy()
+            vectors[places] = (
+                (torch.nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled).cpu().numpy()
+            )
         rows = vectors.round(DECIMALS).tolist()
         return [note_cut({"embedding": row}, [feature]) for row, feature in zip(rows, features, strict=True)]
 

@@ -22,8 +22,8 @@ class EvaluateSection(Section):
     model: str | None = None
     """The checkpoint: a folder or a hub name; the workdir's pretrained or fine-tuned model if not given."""
     data: DataSection = DataSection()
-    """Labelled data of the task: one file, or test (dev if there is none) of a folder. For masked_lm: text files, or the
-    folder that build-pairs wrote."""
+    """Labelled data of the task: one file, or test (dev if there is none) of a folder. For masked_lm: text files, or
+    the folder that build-pairs wrote."""
     pairs: Path | None = None
     """masked_lm without data: score the held-out part of what build-pairs wrote; workdir/build_pairs if not given."""
     tokens: Path | None = None

@@ -1,6 +1,7 @@
 """Lines in, one JSON object a line out, in order and in bounded memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -71,19 +72,21 @@ def choose(
     if output == "embeddings":
         if pooling not in POOLINGS:
             raise BertctlError(unknown("pooling", pooling, POOLINGS))
-        return lambda *parts: Embeddings(*parts, pooling=pooling, normalize=normalize)
+        return partial(Embeddings, pooling=pooling, normalize=normalize)
     if output == "masks":
         if "masked_lm" not in heads:
             have = ", ".join(heads) or "none"
-            raise BertctlError(f"{folder}: has no masked-LM head (heads: {have})", hint="--output embeddings needs none")
-        return lambda *parts: MaskedTokens(*parts, top_k=top_k)
+            raise BertctlError(
+                f"{folder}: has no masked-LM head (heads: {have})", hint="--output embeddings needs none"
+            )
+        return partial(MaskedTokens, top_k=top_k)
     if output != "labels":
         raise BertctlError(unknown("output", output, ["auto", "labels", "masks", "embeddings"]))
     name = task or task_of(loaded, folder)
     if name not in TASKS:
         raise BertctlError(f"{folder}: was made for {name}, so it has no labels to give", hint="--output masks")
     labels = labels_for(TASKS[name], loaded, str(folder))
-    return lambda *parts: TaskLabels(*parts, task=TASKS[name], labels=labels)
+    return partial(TaskLabels, task=TASKS[name], labels=labels)
 
 
 def answers(answerer: Answerer, records: Iterator[Record], long_text: str) -> Iterator[dict[str, Any]]:

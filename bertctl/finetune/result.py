@@ -64,7 +64,11 @@ def show(result: dict[str, Any], runs: dict[str, list[dict[str, Any]]]) -> None:
     what = f"{result['task']} {result['scored_split']} {result['metric']}"
     for name in ("majority_baseline", *runs):
         found = result[name]
-        spread = f"; mean of {len(runs[name])} seeds {words(found['mean'])} ± {words(found['std'])}" if name in runs and len(runs[name]) > 1 else ""
+        spread = (
+            f"; mean of {len(runs[name])} seeds {words(found['mean'])} ± {words(found['std'])}"
+            if name in runs and len(runs[name]) > 1
+            else ""
+        )
         interval = f" ({words(found['low'])} to {words(found['high'])})" if found["low"] is not None else ""
         note(f"{what}, {name.replace('_', ' ')}: {words(found['value'])}{interval}{spread}")
 
