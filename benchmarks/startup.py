@@ -1,6 +1,6 @@
 """How long a command takes before it does anything: median of 11 fresh processes, in ms. Limit: 500 ms each on 2 cores.
 
-    .venv/bin/python benchmarks/startup.py
+.venv/bin/python benchmarks/startup.py
 """
 
 import statistics
