@@ -118,6 +118,25 @@ def test_a_full_folder_is_refused_before_and_after_the_work(tmp_path: Path) -> N
     assert content(late) == {"a": "old a", "b": "old b"}
 
 
+def test_a_folder_filled_in_the_last_moment_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    final = tmp_path / "x"
+
+    def overtake(point: str) -> None:
+        if point == "before rename x":
+            (final / "theirs").write_text("finished first")
+
+    monkeypatch.setattr("bertctl.artifacts.folder.die_at", overtake)
+
+    def work() -> None:
+        with lock(final), whole_folder(final, kind="tokens", inputs={}) as temp:
+            write_whole(temp / "ours", "finished second")
+
+    with pytest.raises(BertctlError, match=r"not empty \(it holds theirs\)"):
+        work()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x"]
+    assert sorted(path.name for path in final.iterdir()) == [".lock", "theirs"]
+
+
 def test_lock_and_recipe_stay_and_the_lock_stays_held(tmp_path: Path) -> None:
     final = tmp_path / "x"
     with lock(final):
