@@ -76,7 +76,7 @@ def test_with_every_token_masked_the_loss_is_that_of_transformers(masked, tmp_pa
 def test_text_without_a_word_is_refused(masked, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\u200b\n")
-    with pytest.raises(BertctlError, match="no word|no document"):
+    with pytest.raises(BertctlError, match=r"no word|no document"):
         run(section(model=str(masked), data={"path": str(path)}), out=tmp_path / "out", seed=0)
 
 
