@@ -24,4 +24,4 @@ STAGES: dict[str, Stage] = {
 TASK_MODEL = {"distill": "teacher", "evaluate": "model"}
 
 # Stages whose new result takes the place of an older one in the folder; the others refuse a folder with work in it.
-REPLACED = ("evaluate",)
+REPLACED = ("evaluate", "probe")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
@@ -19,8 +19,8 @@ class ProbeSection(Section):
     """The checkpoint: a folder or a hub name; the workdir's pretrained model if not given. It is never trained."""
     data: DataSection = DataSection()
     """Labelled data: train fits the probes, dev picks their strength, test (dev if there is none) scores them."""
-    layers: Literal["all"] | list[Annotated[int, Field(ge=0)]] = "all"
-    """Layers to probe, counted from 0, the output of the embeddings, to L, that of the last block."""
+    layers: Literal["all"] | list[int] = "all"
+    """`all`, or the layers to probe, counted from 0, the output of the embeddings, to L, that of the last block."""
     max_length: int | None = Field(default=None, ge=3)
     """Longest input in word pieces, special tokens included; if not given what the model can read, at most 512."""
     train_words: int = Field(default=10_000, ge=1)
@@ -29,12 +29,14 @@ class ProbeSection(Section):
     """Pick on, and score, at most so many words (texts) each."""
     control: bool = True
     """Also fit the control task, random labels, which tells how much a probe learns by itself."""
-    strengths: tuple[Annotated[float, Field(ge=0, le=1e6)], ...] = Field(default=(1e-4, 1e-3, 1e-2, 1e-1), min_length=1)
+    strengths: tuple[Annotated[float, Field(ge=0, le=1e6)], ...] = Field(
+        default=(0.0001, 0.001, 0.01, 0.1), min_length=1
+    )
     """L2 penalties to try; the one with the best dev accuracy is kept, the stronger one of equals."""
-    iterations: int = Field(default=60, ge=1)
+    iterations: int = Field(default=100, ge=1)
     """At most so many steps of L-BFGS for each fit."""
     bootstrap_samples: int = Field(default=1000, ge=1, le=1_000_000)
-    """Resampled sets of words from which the 95% intervals are read off."""
+    """Resampled sets of examples (whole sentences) from which the 95% intervals are read off."""
     geometry_states: int = Field(default=2000, ge=2)
     """At most so many states give a layer's effective rank, and so many random pairs its mean cosine."""
     attention_tokens: int = Field(default=20_000, ge=1)
@@ -45,3 +47,12 @@ class ProbeSection(Section):
     """Inputs in one forward pass; it changes the speed, not the result."""
     precision: Literal["auto", "float32", "bf16"] = "float32"
     """Arithmetic of the forward pass; the probes themselves are fitted in float32."""
+
+    @field_validator("layers")
+    @classmethod
+    def _count_from_zero(cls, layers: Literal["all"] | list[int]) -> Literal["all"] | list[int]:
+        wrong = next((layer for layer in layers if isinstance(layer, int) and layer < 0), None)
+        if wrong is not None or not layers:
+            got = "no layer" if wrong is None else wrong
+            raise ValueError(f"got {got}, expected layers from 0 (the embeddings) to L (the last block), or `all`")
+        return layers

@@ -1,0 +1,52 @@
+"""What goes into a probe and what comes out of it.
+
+Shapes: N rows (words or texts), E hidden size.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertctl.probe.config import ProbeSection
+from bertctl.probe.extract import States
+from bertctl.probe.words import Words
+
+SPLITS = ("train", "dev", "test")
+
+Row = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class HeadEntropies:
+    """Entropy of each head of one block, the mean over real tokens as queries: in nats, and as a share of the largest
+    that the number of real keys allows (None if no query has two keys)."""
+
+    nats: list[float]
+    normalised: list[float | None]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer as probes see it: the states [N, E] and the words of each split, and how its heads attend."""
+
+    number: int
+    states: Mapping[str, States]
+    words: Mapping[str, Words]
+    labels: list[str]
+    attention: HeadEntropies | None
+    """None for layer 0, which has no heads."""
+    section: ProbeSection
+    seed: int
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What one probe found in one layer: numbers for the layer's row (None: undefined), and anything more."""
+
+    values: Row
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-able; appended to the list of this name in the result."""
+
+
+Probe = Callable[[Layer, Row], ProbeResult]
+"""(layer, the numbers that the probes before it found in this layer) -> what it found."""

@@ -1,0 +1,176 @@
+"""Stage 7: what each layer of a checkpoint knows. Read it from top to bottom."""
+
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertctl.artifacts.checkpoint import resolve_model
+from bertctl.artifacts.folder import whole_folder
+from bertctl.artifacts.manifest import read_manifest
+from bertctl.console import Progress, note
+from bertctl.errors import BertctlError
+from bertctl.probe.attention import head_entropies
+from bertctl.probe.config import ProbeSection
+from bertctl.probe.extract import States, extract, layers_of
+from bertctl.probe.report import show, summarise, tell
+from bertctl.probe.result import SPLITS, HeadEntropies, Layer
+from bertctl.probe.table import PROBES
+from bertctl.probe.words import Words, read_words
+from bertctl.tasks.splits import training_data
+from bertctl.tasks.table import TASKS
+from bertctl.tasks.task import Splits
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training import runtime as runtimes
+from bertctl.training.runtime import Runtime
+from bertctl.variants.hf import Loaded, load_model
+
+KIND = "probe"
+DEFAULT_LENGTH = 512
+
+
+def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
+    """Probe the section's model and write result.json into `out`.
+
+    An older probe in `out` is replaced; nothing is kept of one that was stopped, so `resume` starts over.
+    Errors: BertctlError before the model runs, for a layer that it does not have, for data that cannot be read.
+    """
+    began = time.monotonic()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BertctlError("probe: started as one of several ranks, but it runs in one process; leave out torchrun")
+    if section.model is None:
+        raise BertctlError("probe.model: not given", hint="bertctl probe MODEL --task pos --data PATH")
+    source = resolve_model(section.model)
+    loaded, tokenizer = load_model(source), Tokenizer.load(source)
+    config = loaded.model.config
+    layers = layers_of(section.layers, config.num_hidden_layers)
+    max_length = longest_input(section.max_length, config.max_position_embeddings)
+    splits = training_data(TASKS[section.task], section.data, seed=seed)
+    labels = TASKS[section.task].labels(splits.train)
+    scored = tell(TASKS[section.task], splits)
+    words = words_of(section, splits, tokenizer, labels, scored=scored, max_length=max_length, seed=seed)
+    with (
+        runtimes.start(section.precision) as runtime,
+        whole_folder(out, kind=KIND, inputs={"vocabulary": tokenizer.hash}, replace=is_probe(out)) as temp,
+    ):
+        loaded.model.to(runtime.device).eval()
+        with tempfile.TemporaryDirectory(dir=temp) as scratch:
+            states = states_of(section, loaded, words, layers, Path(scratch), tokenizer.pad_id, runtime)
+            heads = attention_of(section, loaded, words["test"], tokenizer.pad_id, runtime)
+            rows, details = probe_layers(section, layers, states, words, labels, heads, seed=seed)
+        result = {"task": section.task, "model": section.model, "split": scored, "max_length": max_length}
+        result |= summarise(section, words, labels, rows, details)
+        result["seconds"] = round(time.monotonic() - began, 2)
+        text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        (temp / "result.json").write_text(text, encoding="utf-8")
+    show(result)
+    return result
+
+
+def longest_input(asked: int | None, limit: int) -> int:
+    """Word pieces of the longest input: as asked, else what the encoder reads, at most 512. Errors: BertctlError."""
+    if asked is not None and asked > limit:
+        raise BertctlError(f"probe.max_length: got {asked}, but the encoder reads at most {limit} word pieces")
+    return asked or min(DEFAULT_LENGTH, limit)
+
+
+def is_probe(out: Path) -> bool:
+    """Whether `out` holds an older probe, and not something else that must stay."""
+    try:
+        return read_manifest(out).kind == KIND
+    except BertctlError:
+        return False
+
+
+def words_of(
+    section: ProbeSection, splits: Splits, tokenizer: Tokenizer, labels: list[str], *, scored: str, max_length: int,
+    seed: int,
+) -> dict[str, Words]:  # fmt: skip
+    """What is probed of each split; `test` is the split that is scored."""
+    examples = {"train": splits.train, "dev": splits.dev, "test": getattr(splits, scored)}
+    most = {"train": section.train_words, "dev": section.test_words, "test": section.test_words}
+    return {
+        split: read_words(
+            TASKS[section.task],
+            examples[split],
+            tokenizer,
+            labels,
+            data=section.data,
+            max_length=max_length,
+            most=most[split],
+            seed=seed,
+        )
+        for split in SPLITS
+    }
+
+
+def states_of(
+    section: ProbeSection, loaded: Loaded, words: dict[str, Words], layers: list[int], folder: Path, pad_id: int,
+    runtime: Runtime,
+) -> dict[str, States]:  # fmt: skip
+    """The states of each split, [layers, rows, hidden size]; in files if all of them are too much for memory."""
+    rows = sum(len(part) for part in words.values())
+    total = rows * len(layers) * loaded.model.config.hidden_size * np.dtype(np.float32).itemsize
+    in_memory = total <= section.memory_megabytes * 1_000_000
+    if not in_memory:
+        note(f"the states take {total / 1e9:.1f} GB and are kept in a file for the time being")
+    return {
+        split: extract(
+            loaded.model,
+            part,
+            layers,
+            file=None if in_memory else folder / f"{split}.npy",
+            pad_id=pad_id,
+            batch_size=section.batch_size,
+            runtime=runtime,
+            label=f"states of {split}",
+        )
+        for split, part in words.items()
+    }
+
+
+def attention_of(
+    section: ProbeSection, loaded: Loaded, words: Words, pad_id: int, runtime: Runtime
+) -> list[HeadEntropies]:
+    """How the heads of every block attend on the words that are scored."""
+    return head_entropies(
+        loaded.model,
+        words.features,
+        tokens=section.attention_tokens,
+        pad_id=pad_id,
+        batch_size=section.batch_size,
+        runtime=runtime,
+    )
+
+
+def probe_layers(
+    section: ProbeSection, layers: list[int], states: dict[str, States], words: dict[str, Words], labels: list[str],
+    heads: list[HeadEntropies], *, seed: int,
+) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:  # fmt: skip
+    """Every probe of the table on every layer: a row of numbers a layer, and the lists of what the probes say more."""
+    rows: list[dict[str, Any]] = []
+    details: dict[str, list[Any]] = {}
+    with Progress(f"probe {section.task}", "layers", len(layers)) as progress:
+        for place, number in enumerate(layers):
+            layer = Layer(
+                number=number,
+                states={split: part[place] for split, part in states.items()},
+                words=words,
+                labels=labels,
+                attention=heads[number - 1] if number else None,
+                section=section,
+                seed=seed,
+            )
+            row: dict[str, Any] = {"layer": number}
+            for probe in PROBES.values():
+                found = probe(layer, row)
+                row |= found.values
+                for name, item in found.details.items():
+                    details.setdefault(name, []).append(item)
+            rows.append(row)
+            progress.update(place + 1, f"layer {number}: accuracy {row['accuracy']:.3f}")
+    return rows, details
