@@ -50,19 +50,19 @@ class Trainee:
     """A model in training, with its folder: what the loop's body works on."""
 
     def __init__(self, model: Model, objective: nn.Module, data: TaskData, plan: Plan, runtime: Runtime) -> None:
-        self.model, self.data, self.plan, self.runtime = model, data, plan, runtime
+        self.model, self.objective, self.data, self.plan, self.runtime = model, objective, data, plan, runtime
         self.optimizer = build_optimizer(plan.training.optimizer, objective)
         self.best = Best()
 
     def restore(self, folder: RunFolder) -> int:
         """Load the newest checkpoint, if there is one; returns its step."""
-        start = folder.restore(self.model, self.optimizer)
+        start = folder.restore(self.objective, self.optimizer)
         self.best = Best.from_state(folder.state)
         return start
 
     def save(self, folder: RunFolder, step: int) -> None:
-        """Write a checkpoint."""
-        folder.save(step, self.model, self.optimizer, self.best.state())
+        """Write a checkpoint: of the objective, which may train more than the model (a distillation's projection)."""
+        folder.save(step, self.objective, self.optimizer, self.best.state())
 
     def predict(self, chunks: list[Chunk], runtime: Runtime) -> list[dict[str, Any]]:
         """Predictions of all examples in order."""

@@ -1,7 +1,8 @@
 """What pretraining reads: pairs of every phase, the token shards they point into, and their held-out part."""
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from bertctl.artifacts.examples import Examples, phases
 from bertctl.artifacts.manifest import tree_hash, verify
@@ -9,10 +10,26 @@ from bertctl.artifacts.shards import TokenShards
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches, Phase
-from bertctl.pretrain.config import MaskingSection, PhaseSection, PretrainSection
+from bertctl.pretrain.config import MaskingSection, PhaseSection
 from bertctl.pretrain.masking import Masking, ordinary_ids
 from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.config import TrainingSection
 from bertctl.training.runtime import Runtime
+
+
+class ReadsPairs(Protocol):
+    """What a section says about pretraining data; those of `pretrain` and `distill` do."""
+
+    @property
+    def pairs(self) -> Path | None: ...
+    @property
+    def tokens(self) -> Path | None: ...
+    @property
+    def phases(self) -> list[PhaseSection]: ...
+    @property
+    def masking(self) -> MaskingSection: ...
+    @property
+    def training(self) -> TrainingSection: ...
 
 
 @dataclass(frozen=True)
@@ -31,14 +48,14 @@ class PretrainingData:
         return max(int(reader.examples.lengths().max()) for reader in (*self.train.values(), self.held_out))
 
 
-def open_data(section: PretrainSection) -> PretrainingData:
-    """Open and verify the folders that the section names.
+def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
+    """Open and verify the folders that the section of `stage` names.
 
     Errors: BertctlError if one is not named or was changed, or if the pairs were built from other tokens.
     """
     if section.pairs is None or section.tokens is None:
         missing = "pairs" if section.pairs is None else "tokens"
-        raise BertctlError(f"pretrain.{missing}: not given", hint=f"add `--set pretrain.{missing}=FOLDER` or a workdir")
+        raise BertctlError(f"{stage}.{missing}: not given", hint=f"add `--set {stage}.{missing}=FOLDER` or a workdir")
     manifest = verify(section.pairs, kind="pairs")
     tokens_hash = tree_hash(section.tokens)
     if manifest.inputs.get("tokens") != tokens_hash:
@@ -64,7 +81,7 @@ def open_data(section: PretrainSection) -> PretrainingData:
 
 
 def make_batches(
-    section: PretrainSection, data: PretrainingData, config: EncoderConfig, *, steps: int, seed: int, runtime: Runtime
+    section: ReadsPairs, data: PretrainingData, config: EncoderConfig, *, steps: int, seed: int, runtime: Runtime
 ) -> MaskedBatches:
     """The micro-batches of every step. Errors: BertctlError if the batch does not divide among the ranks."""
     training = section.training

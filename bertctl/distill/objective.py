@@ -1,0 +1,160 @@
+"""The distillation objective: what the student's outputs are compared with, and how much each comparison counts.
+
+Shapes: B batch, T tokens, N rows to imitate, M real tokens, C classes or vocabulary, E hidden size, H heads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bertctl.distill.losses import LOSSES, View
+from bertctl.encoder.encoder import EncoderOutput
+from bertctl.errors import BertctlError
+from bertctl.heads.model import Model
+from bertctl.tasks.task import IGNORED
+from bertctl.training.batching import Batch
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """`rows` [N, C]: the logits that imitate the teacher's; `labelled`: for each loss on labels its logits [K, C] and
+    the labels [K]."""
+
+    rows: Tensor
+    labelled: dict[str, tuple[Tensor, Tensor]]
+
+
+class Reader(Protocol):
+    """How one kind of head is read: the only part that knows whether this is pretraining data or a task."""
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Divisors: `rows`, and one for each loss on labels."""
+        ...
+
+    def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
+        """The logits of a model for a batch; the same rows in the same order for any model."""
+        ...
+
+
+def real_positions(batch: Batch) -> Tensor:
+    """[M] places of the real tokens in the flattened batch."""
+    mask = batch.get("attention_mask")
+    ids = batch["input_ids"]
+    return torch.arange(ids.numel(), device=ids.device) if mask is None else mask.flatten().nonzero().squeeze(-1)
+
+
+@dataclass(frozen=True)
+class MaskedReader:
+    """Masked tokens, and sentence pairs if `pairs`; soft targets at `all` real tokens or at the `masked` ones."""
+
+    soft_positions: str
+    pairs: bool
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        masked = torch.as_tensor(batch["labels"].numel(), device=batch["labels"].device)
+        rows = masked if self.soft_positions == "masked" else _real_count(batch)
+        examples = torch.as_tensor(len(batch["input_ids"]), device=batch["labels"].device)
+        return {"rows": rows, "mlm": masked, "sentence_pair": examples}
+
+    def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
+        masked = batch["masked_positions"]
+        if self.soft_positions == "masked":
+            rows = masked_rows = model.masked_logits(output, masked)
+        else:
+            real = real_positions(batch)
+            rows = model.masked_logits(output, real)
+            masked_rows = rows[torch.searchsorted(real, masked)]
+        labelled = {"mlm": (masked_rows, batch["labels"])}
+        if self.pairs and "sentence_pair" in model.head_outputs:
+            labelled["sentence_pair"] = (model.logits("sentence_pair", output), batch["pair_labels"])
+        return Predicted(rows, labelled)
+
+
+@dataclass(frozen=True)
+class TaskReader:
+    """A task's head: one row an example, or one a labelled token."""
+
+    head: str
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        labelled = (batch["labels"] != IGNORED).sum()
+        return {"rows": labelled, "hard_labels": labelled}
+
+    def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
+        kept = batch["labels"] != IGNORED
+        rows = model.logits(self.head, output)[kept]
+        return Predicted(rows, {"hard_labels": (rows, batch["labels"][kept])})
+
+
+class DistillationObjective(nn.Module):
+    """Weighted sum of the means of the losses in `weights` (names of LOSSES and of losses on labels).
+
+    The teacher is no submodule: it is never trained, saved, or spread over ranks, and it stays in evaluation mode. A
+    learned projection takes the student's states to the teacher's width where the two differ (as TinyBERT's W_h,
+    arXiv:1909.10351); it is saved in checkpoints and thrown away with the objective.
+    """
+
+    def __init__(
+        self, student: Model, teacher: Model, reader: Reader, *, weights: Mapping[str, float], temperature: float
+    ) -> None:
+        super().__init__()
+        self.student = student
+        self.reader = reader
+        self.temperature = temperature
+        self.weights = {name: weight for name, weight in weights.items() if weight > 0}
+        self._teacher = (teacher.eval().requires_grad_(False),)  # in a tuple, so that nn.Module does not take it in
+        self.attention = any(LOSSES[name].reads == "attention" for name in self.weights if name in LOSSES)
+        hidden = any(LOSSES[name].reads == "hidden" for name in self.weights if name in LOSSES)
+        widths = student.config.hidden_size, teacher.config.hidden_size
+        self.projection = nn.Linear(*widths, bias=False) if hidden and widths[0] != widths[1] else None
+        heads = student.config.num_attention_heads, teacher.config.num_attention_heads
+        if self.attention and heads[0] != heads[1]:
+            raise BertctlError(f"weights.attention_kl: got {heads[0]} and {heads[1]} heads, expected equally many")
+
+    @property
+    def teacher(self) -> Model:
+        """The model that is imitated."""
+        return self._teacher[0]
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """What each term is divided by: rows to imitate, real tokens, or labels."""
+        known = {**self.reader.counts(batch), "tokens": _real_count(batch)}
+        return {name: known[LOSSES[name].per if name in LOSSES else name] for name in self.weights}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Summed losses by term."""
+        with torch.no_grad():
+            wanted, _ = self._view(self.teacher, batch, None)
+        given, labelled = self._view(self.student, batch, self.projection)
+        losses = {}
+        for name in self.weights:
+            if name in LOSSES:
+                losses[name] = LOSSES[name].measure(given, wanted, self.temperature)
+            else:
+                logits, labels = labelled[name]
+                losses[name] = F.cross_entropy(logits.float(), labels, reduction="sum")
+        return losses
+
+    def _view(
+        self, model: Model, batch: Batch, projection: nn.Module | None
+    ) -> tuple[View, dict[str, tuple[Tensor, Tensor]]]:
+        output = model(
+            batch["input_ids"],
+            batch.get("attention_mask"),
+            batch.get("token_type_ids"),
+            output_attentions=self.attention,
+        )
+        predicted = self.reader.predict(model, output, batch)
+        real = real_positions(batch)
+        hidden = output.last_hidden_state.flatten(0, 1)[real]
+        last = None if output.attentions is None else output.attentions[-1].transpose(1, 2).flatten(0, 1)[real]
+        return View(predicted.rows, hidden if projection is None else projection(hidden), last), predicted.labelled
+
+
+def _real_count(batch: Batch) -> Tensor:
+    mask, ids = batch.get("attention_mask"), batch["input_ids"]
+    return torch.as_tensor(ids.numel(), device=ids.device) if mask is None else mask.sum()

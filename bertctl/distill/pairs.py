@@ -1,0 +1,151 @@
+"""Distilling on pretraining data: what is read, how the student is trained and scored.
+
+Shapes: B batch, T tokens.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertctl.console import Progress
+from bertctl.distill.config import DistillSection
+from bertctl.distill.objective import DistillationObjective, MaskedReader
+from bertctl.distill.student import same_vocabulary
+from bertctl.errors import BertctlError, Stopped
+from bertctl.heads.model import Model
+from bertctl.metrics.masked_lm import masked_lm_metrics
+from bertctl.metrics.rows import Metric
+from bertctl.pretrain.batches import MaskedBatches
+from bertctl.pretrain.data import PretrainingData, make_batches, open_data
+from bertctl.pretrain.held_out import score_rows
+from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.batching import Batch, Prefetch
+from bertctl.training.config import TrainingSection
+from bertctl.training.loop import fit
+from bertctl.training.meter import Meter
+from bertctl.training.optim import build_optimizer
+from bertctl.training.run_folder import RunFolder
+from bertctl.training.runtime import Runtime
+from bertctl.training.schedule import lr_share
+from bertctl.training.steps import due, step_line
+from bertctl.variants.hf import Loaded
+
+DEFAULT_EPOCHS, DEFAULT_RATE = 3.0, 5e-4  # DistilBERT's released training command
+SPEED_EXAMPLES = 32
+
+
+@dataclass
+class OnPairs:
+    """The masked-LM half of the stage. `training` has its steps counted and its rate a number."""
+
+    section: DistillSection
+    data: PretrainingData
+    training: TrainingSection
+    batches: MaskedBatches
+    reader: MaskedReader
+    runtime: Runtime
+    seed: int
+    metric: str = "mlm_accuracy"
+    labels: list[str] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """What the run reads, by hash."""
+        return self.data.hashes
+
+    def speed_batch(self) -> Batch:
+        """Held-out examples, [at most 32, T]."""
+        return self.batches.held_out(self.data.held_out, np.arange(min(SPEED_EXAMPLES, len(self.data.held_out))))
+
+    def train(self, objective: DistillationObjective, folder: RunFolder, *, resume: bool) -> dict[str, Any]:
+        """Train the student in `folder`, from its newest checkpoint if there is one. Errors: NonFinite, Stopped."""
+        training, steps = self.training, self.training.steps or 1
+        optimizer = build_optimizer(training.optimizer, objective)
+        start, meter = folder.restore(objective, optimizer), Meter()
+        micro_batches = Prefetch(self.batches, steps)
+        with Progress("distill", "steps", steps, start=start) as progress:
+            for step in fit(
+                objective,
+                micro_batches,
+                optimizer=optimizer,
+                schedule=lambda number: lr_share(training.schedule, number, steps),
+                start=start,
+                steps=steps,
+                runtime=self.runtime,
+                max_grad_norm=training.max_grad_norm,
+                seed=self.seed,
+            ):
+                meter.add(step)
+                if step.number == steps or due(step.number, training.log_every_steps):
+                    speed = meter.lap()
+                    folder.log(step_line(step, speed))
+                    progress.update(step.number, f"loss {step.loss:.3f}  {speed:,.0f} tokens/s")
+                if due(step.number, training.evaluate_every_steps):
+                    points = {name: metric.point() for name, metric in self.score(objective.student).items()}
+                    folder.log({"step": step.number, "split": "held_out", **points})
+                stop = self.runtime.agree_on_signal()
+                if stop or step.number == steps or due(step.number, training.save_every_steps):
+                    folder.save(step.number, objective, optimizer)
+                if stop:
+                    micro_batches.close()
+                    raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
+        micro_batches.close()
+        return {"steps": steps, "tokens_per_second": round(meter.overall(), 1)}
+
+    def score(self, model: Model) -> dict[str, Metric]:
+        """mlm_loss, perplexity and mlm_accuracy on the held-out examples, the same with the same masks every time."""
+        loss, right, masked = self._rows(model).T[:3]
+        metrics = masked_lm_metrics(loss, right, masked)
+        return {
+            "mlm_accuracy": metrics["accuracy"],
+            "mlm_loss": metrics["loss"],
+            "perplexity": metrics["perplexity"],
+        }
+
+    def _rows(self, model: Model) -> NDArray[np.float64]:
+        """A row an example [N, 4], on every rank: each scores its share, and the sum over ranks puts them together."""
+        reader, runtime = self.data.held_out, self.runtime
+        most = min(self.section.held_out_examples, len(reader))
+        ids = np.linspace(0, len(reader) - 1, most).round().astype(np.int64)
+        rows = np.zeros((most, 4))
+        mine = slice(runtime.rank, None, runtime.world_size)
+        if len(ids[mine]):
+            rows[mine] = score_rows(PretrainingObjective(model), reader, ids[mine], self.batches)
+        return runtime.sum(torch.tensor(rows, device=runtime.device)).cpu().numpy()
+
+
+def open_pairs(
+    section: DistillSection, teacher: Loaded, tokenizer: Tokenizer, *, seed: int, runtime: Runtime
+) -> OnPairs:
+    """Open the data and check that they fit the teacher. Errors: BertctlError."""
+    data = open_data(section, "distill")
+    model = teacher.model
+    if "masked_lm" not in model.head_outputs or any(name.startswith("heads.") for name in teacher.new_tensors):
+        raise BertctlError(
+            f"{section.teacher}: has no masked-LM head, so there are no soft targets to learn from",
+            hint="a fine-tuned teacher needs its `task`; an encoder without heads can be pretrained further first",
+        )
+    same_vocabulary(data.tokenizer, section.tokens, tokenizer, "the teacher")
+    if model.config.max_position_embeddings < data.longest:
+        raise BertctlError(
+            f"{section.teacher}: reads {model.config.max_position_embeddings} tokens, the longest example of "
+            f"{section.pairs} has {data.longest}"
+        )
+    examples = sum(len(reader) for reader in data.train.values())
+    rate = section.training.optimizer.lr or DEFAULT_RATE
+    training = section.training.model_copy(
+        update={
+            "steps": section.training.steps_for(examples, DEFAULT_EPOCHS),
+            "epochs": None,
+            "optimizer": section.training.optimizer.model_copy(update={"lr": rate}),
+        }
+    )
+    batches = make_batches(section, data, model.config, steps=training.steps or 1, seed=seed, runtime=runtime)
+    pairs = data.held_out.has_pairs() and "sentence_pair" in model.head_outputs
+    reader = MaskedReader(section.soft_positions, pairs)
+    return OnPairs(section, data, training, batches, reader, runtime, seed)

@@ -1,0 +1,66 @@
+"""How much faster the student is: both models on the same batch, in turn, so that a busy machine slows both alike."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bertctl import signals
+from bertctl.console import throughput
+from bertctl.heads.model import Model
+from bertctl.training.batching import Batch
+from bertctl.training.runtime import Runtime
+
+ROUNDS = 7
+WARM_UP_ROUNDS = 2
+
+
+def measure_speedup(teacher: Model, student: Model, batch: Batch, runtime: Runtime) -> dict[str, Any]:
+    """`speedup`: median over rounds of the teacher's seconds / the student's for a forward pass of the encoder in the
+    run's precision; `speed`: the batch and each model's examples per second. Shapes: batch with input_ids [B, T]."""
+    pairs = timed_rounds(lambda: _encode(teacher, batch, runtime), lambda: _encode(student, batch, runtime))
+    examples, tokens = batch["input_ids"].shape
+    slow, fast = (statistics.median(times) for times in zip(*pairs, strict=True))
+    return {
+        "speedup": round(median_ratio(pairs), 3),
+        "speed": {
+            "batch": examples,
+            "tokens": tokens,
+            "teacher_examples_per_second": round(throughput(examples, slow), 1),
+            "student_examples_per_second": round(throughput(examples, fast), 1),
+        },
+    }
+
+
+def timed_rounds(
+    first: Callable[[], None],
+    second: Callable[[], None],
+    *,
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[tuple[float, float]]:
+    """Seconds of both, A B A B ..., after rounds that are not counted."""
+    pairs = []
+    for _ in range(WARM_UP_ROUNDS + rounds):
+        signals.check("measuring speed")
+        begin = clock()
+        first()
+        middle = clock()
+        second()
+        pairs.append((middle - begin, clock() - middle))
+    return pairs[WARM_UP_ROUNDS:]
+
+
+def median_ratio(pairs: list[tuple[float, float]]) -> float:
+    """Median of first / second; 0 for a clock that stood still."""
+    return statistics.median(throughput(first, second) for first, second in pairs)
+
+
+def _encode(model: Model, batch: Batch, runtime: Runtime) -> None:
+    model.eval()
+    with torch.inference_mode(), runtime.autocast():
+        model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
+    if runtime.device.type == "cuda":
+        torch.cuda.synchronize(runtime.device)
