@@ -34,14 +34,14 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted probe: weight [E, C] and bias [C]."""
+    """A fitted probe: weight [C, E] and bias [C]."""
 
     weight: Tensor
     bias: Tensor
 
     def predict(self, inputs: Tensor) -> Ids:
         """Class numbers [N] of scaled states [N, E]."""
-        found: Ids = (inputs @ self.weight + self.bias).argmax(dim=1).numpy()
+        found: Ids = F.linear(inputs, self.weight, self.bias).argmax(dim=1).numpy()
         return found
 
 
@@ -89,7 +89,7 @@ def fit(
     The problem is convex, so the start decides the time and not the result; nothing is random. In scikit-learn's terms
     strength = 1 / (C * N). Shapes: inputs [N, E], labels [N]. Errors: Stopped.
     """
-    weight = torch.zeros(inputs.shape[1], classes) if start is None else start.weight.clone()
+    weight = torch.zeros(classes, inputs.shape[1]) if start is None else start.weight.clone()
     bias = torch.zeros(classes) if start is None else start.bias.clone()
     weight.requires_grad_()
     bias.requires_grad_()
@@ -106,7 +106,7 @@ def fit(
     def loss() -> Tensor:
         signals.check("fitting a probe")
         optimizer.zero_grad()
-        value = F.cross_entropy(inputs @ weight + bias, targets) + 0.5 * strength * weight.square().sum()
+        value = F.cross_entropy(F.linear(inputs, weight, bias), targets) + 0.5 * strength * weight.square().sum()
         value.backward()
         return value
 

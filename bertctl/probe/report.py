@@ -14,11 +14,13 @@ from bertctl.tasks.task import Splits, Task
 COLUMNS = {
     "layer": "layer",
     "accuracy": "accuracy",
+    "low": "from",
+    "high": "to",
     "control_accuracy": "control",
     "selectivity": "selectivity",
-    "mean_cosine": "mean cosine",
-    "effective_rank": "effective rank",
-    "attention_entropy": "attention entropy (nats)",
+    "mean_cosine": "cosine",
+    "effective_rank": "rank",
+    "attention_entropy": "entropy",
 }
 
 
@@ -64,17 +66,18 @@ def majority(train: Words, test: Words, classes: int) -> float:
 
 def show(result: dict[str, Any]) -> None:
     """One row a layer, on stderr."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for title in COLUMNS.values():
         table.add_column(title, justify="right")
     for row in result["layers"]:
         cells = [_cell(row[key]) for key in COLUMNS]
-        cells[1] += f" ({_cell(row['low'])} to {_cell(row['high'])})"
         table.add_row(*cells)
     Console(stderr=True, markup=False, emoji=False, highlight=False).print(table)
+    note("from, to: 95% interval of the accuracy; cosine, rank: of the states; entropy: of attention, in nats")
     note(f"always saying the most frequent label scores {result['majority_baseline']:.3f}")
     note(f"best layer (on dev): {result['best_layer']}")
 

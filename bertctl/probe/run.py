@@ -31,6 +31,7 @@ from bertctl.variants.hf import Loaded, load_model
 
 KIND = "probe"
 DEFAULT_LENGTH = 512
+MEGABYTE = 1_000_000
 
 
 def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def states_of(
     """The states of each split, [layers, rows, hidden size]; in files if all of them are too much for memory."""
     rows = sum(len(part) for part in words.values())
     total = rows * len(layers) * loaded.model.config.hidden_size * np.dtype(np.float32).itemsize
-    in_memory = total <= section.memory_megabytes * 1_000_000
+    in_memory = total <= section.memory_megabytes * MEGABYTE
     if not in_memory:
         note(f"the states take {total / 1e9:.1f} GB and are kept in a file for the time being")
     return {
