@@ -13,7 +13,8 @@ from bertctl.distill.config import DistillSection
 from bertctl.distill.objective import DistillationObjective
 from bertctl.distill.pairs import OnPairs, open_pairs
 from bertctl.distill.speed import measure_speedup
-from bertctl.distill.student import Student, build_student
+from bertctl.distill.start import Student
+from bertctl.distill.student import build_student
 from bertctl.distill.task import ForTask, open_task
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model

@@ -1,22 +1,11 @@
-"""How large a student is and what it starts from."""
+"""Which student a name stands for, and which are refused."""
 
-import numpy as np
 import pytest
 import torch
 
 from bertctl.distill.config import StudentSection
-from bertctl.distill.student import (
-    LAYERS,
-    POSITIONS,
-    SEGMENTS,
-    WORDS,
-    build_student,
-    checked_map,
-    even_layers,
-    principal_directions,
-    same_vocabulary,
-    student_config,
-)
+from bertctl.distill.start import WORDS
+from bertctl.distill.student import build_student, same_vocabulary, student_config
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
@@ -50,64 +39,6 @@ def teacher_of(heads=HEADS, **changes) -> Model:
 def build(spec, teacher: Model, *, heads=None, layer_map=None, words=WORDS_OF_TEACHER, seed=0):
     heads = teacher.head_outputs if heads is None else heads
     return build_student(spec, teacher, words, heads=heads, layer_map=layer_map, seed=seed)
-
-
-@pytest.mark.parametrize(
-    ("teacher", "student", "expected"),
-    [
-        (12, 6, [1, 3, 5, 8, 10, 12]),  # 0, 2, 4, 7, 9, 11 in transformers' scripts/extract_distilbert.py
-        (4, 2, [1, 4]),
-        (2, 1, [1]),
-        (3, 3, [1, 2, 3]),
-        (24, 3, [1, 12, 24]),
-    ],
-)
-def test_layers_are_spread_evenly(teacher, student, expected):
-    found = even_layers(teacher, student)
-    assert all(abs(a - b) <= 1 for a, b in zip(found, expected, strict=True))
-    assert found[-1] == expected[-1]
-    if teacher != 24:  # 12.5 may go either way
-        assert found == expected
-
-
-def test_half_has_the_tensors_of_every_other_layer_and_all_else_of_the_teacher():
-    teacher = teacher_of()
-    student = build("half", teacher)
-    assert student.layer_map == [1, 4]
-    assert not student.fresh
-    assert not student.projected
-    have = teacher.state_dict()
-    for name, tensor in student.model.state_dict().items():
-        source = name.replace(f"{LAYERS}1.", f"{LAYERS}3.") if name.startswith(LAYERS) else name
-        assert torch.equal(tensor, have[source]), name
-
-
-def test_a_student_with_all_layers_computes_what_the_teacher_computes():
-    teacher = teacher_of(norm_place="pre", position="rotary", initializer_range=0.1).eval()
-    student = build(StudentSection(), teacher).model.eval()
-    ids = torch.randint(5, 20, (2, 9))
-    assert torch.equal(teacher(ids).last_hidden_state, student(ids).last_hidden_state)
-
-
-def test_a_given_map_is_followed():
-    teacher = teacher_of()
-    student = build("half", teacher, layer_map=[4, 2]).model.state_dict()
-    name = "feed_forward.up.weight"
-    assert torch.equal(student[f"{LAYERS}0.{name}"], teacher.state_dict()[f"{LAYERS}3.{name}"])
-    assert torch.equal(student[f"{LAYERS}1.{name}"], teacher.state_dict()[f"{LAYERS}1.{name}"])
-
-
-@pytest.mark.parametrize(
-    ("given", "message"), [([0, 2], "got layer 0, expected the teacher's 1..4"), ([1], "got 1 layers")]
-)
-def test_a_map_that_does_not_fit_is_refused(given, message):
-    with pytest.raises(BertctlError, match=message):
-        checked_map(given, config(), config(num_hidden_layers=2))
-
-
-def test_a_deeper_student_is_refused():
-    with pytest.raises(BertctlError, match="6 layers cannot start from the teacher's 4"):
-        build(StudentSection(num_hidden_layers=6), teacher_of())
 
 
 def test_the_distilbert_preset_of_bert_base_is_distilbert():
@@ -150,48 +81,6 @@ def test_a_yaml_file_is_a_student_too(tmp_path):
 def test_sections_that_fit_nothing_are_refused(section, message):
     with pytest.raises(BertctlError, match=message):
         student_config(section, config())
-
-
-def test_a_student_without_segments_embeds_a_single_text_as_the_teacher():
-    teacher = teacher_of()
-    student = build(StudentSection(type_vocab_size=0, num_hidden_layers=2), teacher)
-    assert "sentence_pair" not in student.model.head_outputs
-    assert student.model.pooler is None
-    have, own = teacher.state_dict(), student.model.state_dict()
-    assert torch.equal(own[POSITIONS], have[POSITIONS] + have[SEGMENTS][0])
-    ids = torch.randint(5, 20, (2, 9))
-    embedded = [m.eval()(ids, output_hidden_states=True).hidden_states[0] for m in (teacher, student.model)]
-    assert torch.allclose(*embedded, atol=1e-5)
-
-
-def test_other_layers_start_fresh_and_embeddings_are_still_copied():
-    teacher = teacher_of()
-    student = build(StudentSection(norm_place="pre", num_hidden_layers=2), teacher)
-    assert student.layer_map is None
-    assert torch.equal(student.model.state_dict()[WORDS], teacher.state_dict()[WORDS])
-    assert f"{LAYERS}0.attention.query.weight" in student.fresh
-    with pytest.raises(BertctlError, match="differ from the teacher's in norm_place"):
-        build(StudentSection(norm_place="pre", num_hidden_layers=2), teacher, layer_map=[1, 2])
-
-
-def test_a_narrower_student_gets_the_embeddings_on_their_principal_directions():
-    teacher = teacher_of()
-    student = build(StudentSection(hidden_size=8, intermediate_size=16), teacher)
-    assert set(student.projected) == {WORDS, POSITIONS, SEGMENTS}
-    words = teacher.state_dict()[WORDS].double().numpy()
-    _, singular, _ = np.linalg.svd(words)  # Eckart-Young: no 8 directions lose less than the smallest singular values
-    lost = np.square(words).sum() - np.square(student.model.state_dict()[WORDS].double().numpy()).sum()
-    assert lost == pytest.approx(np.square(singular[8:]).sum(), rel=1e-4)
-    directions = principal_directions(teacher.state_dict()[WORDS], 8)
-    assert torch.allclose(directions.T @ directions, torch.eye(8), atol=1e-5)
-
-
-def test_the_same_seed_gives_the_same_fresh_weights():
-    spec, teacher = StudentSection(hidden_size=8, intermediate_size=16), teacher_of()
-    first, again, other = (build(spec, teacher, seed=seed).model.state_dict() for seed in (1, 1, 2))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    name = f"{LAYERS}0.attention.query.weight"
-    assert not torch.equal(first[name], other[name])
 
 
 def test_a_student_can_be_a_checkpoint(tmp_path):

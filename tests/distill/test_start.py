@@ -1,0 +1,187 @@
+"""What a student starts from."""
+
+import numpy as np
+import pytest
+import torch
+
+from bertctl.distill.config import StudentSection
+from bertctl.distill.start import (
+    LAYERS,
+    POSITIONS,
+    PROJECT,
+    SEGMENTS,
+    WORDS,
+    checked_map,
+    even_layers,
+    principal_directions,
+)
+from bertctl.distill.student import build_student
+from bertctl.encoder.config import EncoderConfig
+from bertctl.errors import BertctlError
+from bertctl.heads.model import Model
+from bertctl.text.tokenizer import Tokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+HEADS = {"masked_lm": 0, "sentence_pair": 2}
+
+
+def tokenizer(*words: str, lowercase: bool = False) -> Tokenizer:
+    return Tokenizer([*SPECIAL, *words], lowercase=lowercase, strip_accents=False)
+
+
+WORDS_OF_TEACHER = tokenizer(*"abcdefghijklmno")
+
+
+def config(**changes) -> EncoderConfig:
+    sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}
+    return EncoderConfig(**{**sizes, "intermediate_size": 32, "max_position_embeddings": 24, **changes})
+
+
+def teacher_of(heads=HEADS, **changes) -> Model:
+    torch.manual_seed(5)
+    model = Model(config(**changes), heads)
+    for parameter in model.parameters():  # norms and biases too, so that an uncopied tensor shows
+        torch.nn.init.normal_(parameter)
+    return model
+
+
+def build(spec, teacher: Model, *, heads=None, layer_map=None, words=WORDS_OF_TEACHER, seed=0):
+    heads = teacher.head_outputs if heads is None else heads
+    return build_student(spec, teacher, words, heads=heads, layer_map=layer_map, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("teacher", "student", "expected"),
+    [
+        (12, 6, [1, 3, 5, 8, 10, 12]),  # 0, 2, 4, 7, 9, 11 in transformers' scripts/extract_distilbert.py
+        (4, 2, [1, 4]),
+        (2, 1, [1]),
+        (3, 3, [1, 2, 3]),
+        (24, 3, [1, 12, 24]),
+    ],
+)
+def test_layers_are_spread_evenly(teacher, student, expected):
+    found = even_layers(teacher, student)
+    assert all(abs(a - b) <= 1 for a, b in zip(found, expected, strict=True))
+    assert found[-1] == expected[-1]
+    if teacher != 24:  # 12.5 may go either way
+        assert found == expected
+
+
+def test_half_has_the_tensors_of_every_other_layer_and_all_else_of_the_teacher():
+    teacher = teacher_of()
+    student = build("half", teacher)
+    assert student.layer_map == [1, 4]
+    assert not student.fresh
+    assert not student.projected
+    have = teacher.state_dict()
+    for name, tensor in student.model.state_dict().items():
+        source = name.replace(f"{LAYERS}1.", f"{LAYERS}3.") if name.startswith(LAYERS) else name
+        assert torch.equal(tensor, have[source]), name
+
+
+def test_a_student_with_all_layers_computes_what_the_teacher_computes():
+    teacher = teacher_of(norm_place="pre", position="rotary", initializer_range=0.1).eval()
+    student = build(StudentSection(), teacher).model.eval()
+    ids = torch.randint(5, 20, (2, 9))
+    assert torch.equal(teacher(ids).last_hidden_state, student(ids).last_hidden_state)
+
+
+def test_a_given_map_is_followed():
+    teacher = teacher_of()
+    student = build("half", teacher, layer_map=[4, 2]).model.state_dict()
+    name = "feed_forward.up.weight"
+    assert torch.equal(student[f"{LAYERS}0.{name}"], teacher.state_dict()[f"{LAYERS}3.{name}"])
+    assert torch.equal(student[f"{LAYERS}1.{name}"], teacher.state_dict()[f"{LAYERS}1.{name}"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [([0, 2], "got layer 0, expected the teacher's 1..4"), ([1], "got 1 layers")]
+)
+def test_a_map_that_does_not_fit_is_refused(given, message):
+    with pytest.raises(BertctlError, match=message):
+        checked_map(given, config(), config(num_hidden_layers=2))
+
+
+def test_a_deeper_student_is_refused():
+    with pytest.raises(BertctlError, match="6 layers cannot start from the teacher's 4"):
+        build(StudentSection(num_hidden_layers=6), teacher_of())
+
+
+def test_a_student_without_segments_embeds_a_single_text_as_the_teacher():
+    teacher = teacher_of()
+    student = build(StudentSection(type_vocab_size=0, num_hidden_layers=2), teacher)
+    assert "sentence_pair" not in student.model.head_outputs
+    assert student.model.pooler is None
+    have, own = teacher.state_dict(), student.model.state_dict()
+    assert torch.equal(own[POSITIONS], have[POSITIONS] + have[SEGMENTS][0])
+    ids = torch.randint(5, 20, (2, 9))
+    embedded = [m.eval()(ids, output_hidden_states=True).hidden_states[0] for m in (teacher, student.model)]
+    assert torch.allclose(*embedded, atol=1e-5)
+
+
+def test_other_layers_start_fresh_and_embeddings_are_still_copied():
+    teacher = teacher_of()
+    student = build(StudentSection(norm_place="pre", num_hidden_layers=2), teacher)
+    assert student.layer_map is None
+    assert torch.equal(student.model.state_dict()[WORDS], teacher.state_dict()[WORDS])
+    assert f"{LAYERS}0.attention.query.weight" in student.fresh
+    with pytest.raises(BertctlError, match="differ from the teacher's in norm_place"):
+        build(StudentSection(norm_place="pre", num_hidden_layers=2), teacher, layer_map=[1, 2])
+
+
+def test_a_narrower_student_gets_the_embeddings_on_their_principal_directions():
+    teacher = teacher_of()
+    student = build(StudentSection(hidden_size=8, intermediate_size=16), teacher)
+    assert set(student.projected) == {WORDS, POSITIONS, SEGMENTS}
+    words = teacher.state_dict()[WORDS].double().numpy()
+    _, singular, _ = np.linalg.svd(words)  # Eckart-Young: no 8 directions lose less than the smallest singular values
+    lost = np.square(words).sum() - np.square(student.model.state_dict()[WORDS].double().numpy()).sum()
+    assert lost == pytest.approx(np.square(singular[8:]).sum(), rel=1e-4)
+    directions = principal_directions(teacher.state_dict()[WORDS], 8)
+    assert torch.allclose(directions.T @ directions, torch.eye(8), atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_fresh_weights():
+    spec, teacher = StudentSection(hidden_size=8, intermediate_size=16), teacher_of()
+    first, again, other = (build(spec, teacher, seed=seed).model.state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    name = f"{LAYERS}0.attention.query.weight"
+    assert not torch.equal(first[name], other[name])
+
+
+def embedded(model: Model, ids: torch.Tensor) -> torch.Tensor:
+    """What the first layer sees, [B, T, E]."""
+    with torch.no_grad():
+        return model.eval()(ids, output_hidden_states=True).hidden_states[0]
+
+
+def test_factorised_embeddings_come_close_to_those_of_the_teacher():
+    """Words in few directions but for a little noise, as trained ones nearly are: 6 of 16 directions suffice."""
+    teacher = teacher_of(position="rotary", norm_place="pre", type_vocab_size=0)
+    basis = torch.linalg.qr(torch.randn(16, 6))[0]
+    basis = torch.linalg.qr(basis - basis.mean(dim=0))[0]  # without the mean over features, which the norm takes out
+    teacher.state_dict()[WORDS].copy_(torch.randn(20, 6) @ basis.T + 0.01 * torch.randn(20, 16))
+    student = build(StudentSection(embedding_size=6, num_hidden_layers=2), teacher)
+    fresh = Model(student.model.config, {"masked_lm": 0})
+    assert student.projected == (WORDS, f"{PROJECT}.weight", f"{PROJECT}.bias")
+    assert student.layer_map == [1, 4]
+    ids = torch.arange(5, 20)[None]
+    wanted, found, drawn = (embedded(model, ids) for model in (teacher, student.model, fresh))
+    likeness = torch.nn.functional.cosine_similarity(found, wanted, dim=-1)
+    assert likeness.mean() > 0.9
+    assert found.norm() == pytest.approx(float(wanted.norm()), rel=0.2)
+    assert torch.nn.functional.cosine_similarity(drawn, wanted, dim=-1).mean() < 0.5
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_a_student_that_reads_less_has_the_first_positions(width):
+    teacher = teacher_of()
+    student = build(StudentSection(hidden_size=width, max_position_embeddings=10), teacher)
+    have = teacher.state_dict()
+    narrow = torch.eye(16) if width == 16 else principal_directions(have[WORDS], width)
+    assert torch.allclose(student.model.state_dict()[POSITIONS], have[POSITIONS][:10] @ narrow, atol=1e-5)
+
+
+def test_a_student_that_reads_more_has_fresh_positions():
+    assert build(StudentSection(max_position_embeddings=40), teacher_of()).fresh == (POSITIONS,)
