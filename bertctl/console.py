@@ -88,6 +88,8 @@ class Progress:
     def _show(self, text: str, end: str) -> None:
         print(("\r\x1b[2K" if self.terminal else "") + clean(text), file=sys.stderr, end=end, flush=True)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.count > self.start:
             self._show(self.line(self.clock()), end="\n")

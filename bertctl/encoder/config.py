@@ -7,6 +7,7 @@ Position = Literal["learned", "sinusoidal", "rotary", "none"]
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["post", "pre"]
 FeedForward = Literal["mlp", "glu"]
+Pooling = Literal["cls", "mean", "max"]
 Activation = Literal["gelu", "gelu_new", "relu", "silu", "tanh"]
 AXES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
@@ -15,6 +16,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "feed_forward": get_args(FeedForward),
     "hidden_act": get_args(Activation),
     "pooler_act": get_args(Activation),
+    "pooling": get_args(Pooling),
 }
 
 
@@ -23,7 +25,8 @@ class EncoderConfig:
     """Sizes under their Hugging Face names, and one field for each axis along which encoders differ.
 
     `embedding_size` below `hidden_size` factorises the embeddings (ALBERT, arXiv:1909.11942); `type_vocab_size` 0
-    leaves the segment embeddings out (DistilBERT, arXiv:1910.01108). Errors: ValueError for sizes that do not fit.
+    leaves the segment embeddings out (DistilBERT, arXiv:1910.01108). `pooling` is how heads for whole texts see one:
+    cls through a dense layer with `pooler_act`, mean and max as they are. Errors: ValueError for sizes that do not fit.
     """
 
     vocab_size: int
@@ -38,6 +41,7 @@ class EncoderConfig:
     layer_norm_eps: float = 1e-12
     hidden_act: Activation = "gelu"
     pooler_act: Activation = "tanh"
+    pooling: Pooling = "cls"
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     initializer_range: float = 0.02

@@ -19,11 +19,12 @@ from bertctl.encoder.positions import build_position
 @dataclass(frozen=True)
 class EncoderOutput:
     """last_hidden_state [B, T, E]; if asked for: hidden_states, L + 1 of [B, T, E], number 0 the embedding output and
-    number L equal to last_hidden_state; attentions, L of [B, H, T, T]."""
+    number L equal to last_hidden_state; attentions, L of [B, H, T, T]. attention_mask [B, T] bool is the one given."""
 
     last_hidden_state: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
+    attention_mask: Tensor | None = None
 
 
 class Encoder(nn.Module):
@@ -68,6 +69,7 @@ class Encoder(nn.Module):
             last_hidden_state=states[-1],
             hidden_states=tuple(states) if output_hidden_states else None,
             attentions=tuple(w for w in attentions if w is not None) if output_attentions else None,
+            attention_mask=key_mask,
         )
 
     def _run(

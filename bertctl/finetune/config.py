@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from bertctl.encoder.config import Pooling
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
 from bertctl.training.config import AdamWSection, TrainingSection
@@ -43,6 +44,8 @@ class FinetuneSection(Section):
     """Also train the same encoder from fresh weights, to see what pretraining is worth."""
     dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout in place of the checkpoint's own rates."""
+    pooling: Pooling | None = None
+    """How a head for whole texts sees one: `cls`, `mean` or `max` over tokens; the checkpoint's own if not given."""
     patience: int | None = Field(default=None, ge=1)
     """Stop early after so many evaluations in a row without a better dev metric; never if not given."""
     training: FinetuneTrainingSection = FinetuneTrainingSection()

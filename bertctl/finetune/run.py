@@ -133,7 +133,7 @@ def build_model(section: FinetuneSection, source: Path, data: TaskData, *, varia
     """
     name, count = data.task.head, len(data.labels)
     torch.manual_seed(mix(seed, 0))
-    loaded = load_model(source, {name: count}, dropout=section.dropout)
+    loaded = load_model(source, {name: count}, dropout=section.dropout, pooling=section.pooling)
     config = loaded.model.config
     if config.vocab_size < data.tokenizer.vocab_size:
         raise BertctlError(

@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder, EncoderOutput
 from bertctl.encoder.init import initialise
-from bertctl.heads.pooling import Pooler
+from bertctl.heads.pooling import POOLINGS, Pooler
 from bertctl.heads.table import HEADS
 
 
 class Model(nn.Module):
     """`heads` maps names of `HEADS` to their number of outputs (0 for masked_lm: the vocabulary). The pooler is there
-    when a head reads pooled vectors, or when `pooler` asks for it (a bare encoder that was saved with one)."""
+    when a head reads [CLS] for the whole text, or when `pooler` asks for it (a bare encoder saved with one)."""
 
     def __init__(self, config: EncoderConfig, heads: Mapping[str, int], *, pooler: bool = False) -> None:
         super().__init__()
         self.config = config
         self.head_outputs = dict(heads)
         self.encoder = Encoder(config)
-        pooled = pooler or any(HEADS[name].reads == "pooled" for name in heads)
+        pooled = config.pooling == "cls" and (pooler or any(HEADS[name].reads == "pooled" for name in heads))
         self.pooler = Pooler(config.hidden_size, config.pooler_act) if pooled else None
         self.heads = nn.ModuleDict(
             {name: HEADS[name].build(config, *([count] if count else [])) for name, count in heads.items()}
@@ -54,8 +54,8 @@ class Model(nn.Module):
         """[B, C] for a head that reads pooled vectors, [B, T, C] for one that reads tokens."""
         hidden = output.last_hidden_state
         if HEADS[head].reads == "pooled":
-            assert self.pooler is not None  # made in __init__ whenever such a head exists
-            hidden = self.pooler(hidden)
+            pool = POOLINGS[self.config.pooling]
+            hidden = pool(hidden, output.attention_mask) if self.pooler is None else self.pooler(hidden)
         return self.heads[head](hidden)
 
     def masked_logits(self, output: EncoderOutput, positions: Tensor) -> Tensor:

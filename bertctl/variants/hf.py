@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertctl.artifacts.checkpoint import read_config, read_weights
 from bertctl.artifacts.tensors import save_tensors
-from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.config import EncoderConfig, Pooling
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
@@ -85,8 +85,15 @@ def named_weights(model: Model) -> dict[str, Tensor]:
     return {names[name]: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
 
 
-def load_model(folder: Path, heads: Mapping[str, int] | None = None, *, dropout: float | None = None) -> Loaded:
-    """Read a model of any known family; `heads` None takes those in the file, `dropout` replaces the stored rates.
+def load_model(
+    folder: Path,
+    heads: Mapping[str, int] | None = None,
+    *,
+    dropout: float | None = None,
+    pooling: Pooling | None = None,
+) -> Loaded:
+    """Read a model of any known family; `heads` None takes those in the file, `dropout` and `pooling`
+    replace what is stored.
 
     Errors: BertctlError for an unknown family, a missing or misshapen encoder tensor, or untied output embeddings.
     """
@@ -94,6 +101,8 @@ def load_model(folder: Path, heads: Mapping[str, int] | None = None, *, dropout:
     family, config = read_encoder_config(folder, fields)
     if dropout is not None:
         config = dataclasses.replace(config, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    if pooling is not None:
+        config = dataclasses.replace(config, pooling=pooling)
     weights = tidy(read_weights(folder), folder)
     stored = stored_heads(fields, family, weights)
     wanted = dict(stored if heads is None else heads)
