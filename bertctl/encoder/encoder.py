@@ -77,5 +77,5 @@ class Encoder(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """One layer; under gradient checkpointing its inside is computed again in the backward pass, not kept."""
         if self.gradient_checkpointing and self.training:
-            return checkpoint(layer, hidden, key_mask, self.position, want_weights, use_reentrant=False)  # type: ignore[no-any-return]
-        return layer(hidden, key_mask, self.position, want_weights)  # type: ignore[no-any-return]
+            return checkpoint(layer, hidden, key_mask, self.position, want_weights, use_reentrant=False)
+        return layer(hidden, key_mask, self.position, want_weights)

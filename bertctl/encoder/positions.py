@@ -46,6 +46,7 @@ class SinusoidalPosition(NoPosition):
         table = torch.zeros(config.max_position_embeddings, width)
         table[:, 0::2] = angles.sin()
         table[:, 1::2] = angles.cos()[:, : width // 2]
+        self.table: Tensor
         self.register_buffer("table", table, persistent=False)
 
     def add(self, embedded: Tensor) -> Tensor:
@@ -62,6 +63,8 @@ class RotaryPosition(NoPosition):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         angles = _angles(config.max_position_embeddings, config.head_size, base=config.rope_theta)
+        self.cos: Tensor
+        self.sin: Tensor
         self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
         self.register_buffer("sin", angles.sin().repeat(1, 2), persistent=False)
 

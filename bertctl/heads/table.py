@@ -35,7 +35,7 @@ class LabelHead(nn.Module):
 
     def __init__(self, config: EncoderConfig, num_labels: int) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout: nn.Module = nn.Dropout(config.hidden_dropout_prob)
         self.output = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, hidden: Tensor) -> Tensor:

@@ -109,7 +109,8 @@ def make_masking(section: MaskingSection, tokenizer: Tokenizer) -> Masking:
 def plan_phases(sections: list[PhaseSection], readers: dict[str, ExampleReader], steps: int) -> list[Phase]:
     """Which steps belong to which phase: rounded shares, equal ones if none are given; together exactly `steps`."""
     shares = [section.share for section in sections] or [1 / len(readers)] * len(readers)
-    planned, first, total = [], 1, 0.0
+    planned: list[Phase] = []
+    first, total = 1, 0.0
     for reader, share in zip(readers.values(), shares, strict=True):
         total += share
         last = steps if len(planned) == len(readers) - 1 else round(total * steps)

@@ -5,6 +5,7 @@ Shapes: B batch, T tokens.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,12 +94,14 @@ def rank_share(ids: Ids, *, rank: int, world_size: int, micro_batch_size: int | 
 
 def pad_batch(
     columns: Mapping[str, Sequence[Sequence[int]]], fill: Mapping[str, int], *, multiple: int = 8
-) -> dict[str, NDArray[np.int64]]:
+) -> dict[str, NDArray[Any]]:
     """Rows of unequal length as [B, T] arrays, T the longest rounded up to `multiple`, with `attention_mask` (bool)
     made from the lengths, never from the values. `fill` gives each column's padding (0 if it has none)."""
     lengths = [len(row) for row in columns["input_ids"]]
     width = -(-max(lengths) // multiple) * multiple
-    padded = {name: np.full((len(rows), width), fill.get(name, 0), dtype=np.int64) for name, rows in columns.items()}
+    padded: dict[str, NDArray[Any]] = {
+        name: np.full((len(rows), width), fill.get(name, 0), dtype=np.int64) for name, rows in columns.items()
+    }
     for name, rows in columns.items():
         for i, row in enumerate(rows):
             padded[name][i, : len(row)] = row

@@ -36,7 +36,7 @@ class Runtime:
         """`module` with gradients averaged over ranks in the backward pass; itself with one rank."""
         if self.world_size == 1:
             return module
-        return nn.parallel.DistributedDataParallel(module, broadcast_buffers=False)
+        return nn.parallel.DistributedDataParallel(module)
 
     def local_only(self, module: nn.Module) -> AbstractContextManager[object]:
         """No exchange of gradients inside: for all micro-batches of a step but the last."""
@@ -80,7 +80,7 @@ def lost_worker() -> Iterator[None]:
 def supports_bf16(device: torch.device) -> bool:
     """Whether bf16 products are faster than float32 ones here: the processor has instructions for them."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     asks = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not public API: absent means no
     return bool(asks and asks())
 
