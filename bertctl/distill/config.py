@@ -61,7 +61,8 @@ class DistillSection(Section):
     pairs: Path | None = None
     """The folder that build-pairs wrote, for distilling on pretraining data; workdir/build_pairs if not given."""
     tokens: Path | None = None
-    """The folder that tokenize wrote and that the pairs point into; workdir/tokenize if not given."""
+    """The folder that tokenize wrote and that the pairs point into; workdir/tokenize, else the one beside the pairs,
+    if not given."""
     masking: MaskingSection = MaskingSection()
     """How tokens are masked on pretraining data."""
     phases: list[PhaseSection] = Field(default=[])
@@ -70,8 +71,9 @@ class DistillSection(Section):
     """At most so many held-out pretraining examples are scored."""
     temperature: float = Field(default=2.0, gt=0)
     """Softens both distributions of the soft targets."""
-    soft_positions: Literal["all", "masked"] = "all"
-    """Imitate the teacher at all real tokens, as DistilBERT, or at the masked ones only, which is much cheaper."""
+    soft_positions: Literal["all", "masked"] = "masked"
+    """Imitate the teacher at the masked tokens only, or at all real ones as DistilBERT, which takes several times as
+    long: logits over the whole vocabulary are most of the work then."""
     weights: dict[str, float] = Field(default={}, validate_default=True)
     """Weight of each loss; those left out have their defaults (soft_targets 5, mlm 2, hidden_cosine 1, sentence_pair 1;
     for a task soft_targets 0.5, hard_labels 0.5) and 0 switches one off. Also: hidden_mse, attention_kl."""

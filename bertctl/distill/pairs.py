@@ -58,6 +58,11 @@ class OnPairs:
         """What the run reads, by hash."""
         return self.data.hashes
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest example."""
+        return self.data.longest
+
     def speed_batch(self) -> Batch:
         """Held-out examples, [at most 32, T]."""
         return self.batches.held_out(self.data.held_out, np.arange(min(SPEED_EXAMPLES, len(self.data.held_out))))
@@ -85,10 +90,9 @@ class OnPairs:
                     speed = meter.lap()
                     folder.log(step_line(step, speed))
                     progress.update(step.number, f"loss {step.loss:.3f}  {speed:,.0f} tokens/s")
-                if due(step.number, training.evaluate_every_steps):
-                    points = {name: metric.point() for name, metric in self.score(objective.student).items()}
-                    folder.log({"step": step.number, "split": "held_out", **points})
                 stop = self.runtime.agree_on_signal()
+                if not stop and due(step.number, training.evaluate_every_steps):
+                    stop = self._log_score(objective.student, folder, step.number)
                 if stop or step.number == steps or due(step.number, training.save_every_steps):
                     folder.save(step.number, objective, optimizer)
                 if stop:
@@ -96,6 +100,15 @@ class OnPairs:
                     raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
         micro_batches.close()
         return {"steps": steps, "tokens_per_second": round(meter.overall(), 1)}
+
+    def _log_score(self, student: Model, folder: RunFolder, step: int) -> int | None:
+        """A line with the held-out score; the signal that interrupted it, if one did."""
+        try:
+            points = {name: metric.point() for name, metric in self.score(student).items()}
+        except Stopped as stopped:
+            return stopped.signal_number
+        folder.log({"step": step, "split": "held_out", **points})
+        return None
 
     def score(self, model: Model) -> dict[str, Metric]:
         """mlm_loss, perplexity and mlm_accuracy on the held-out examples, the same with the same masks every time."""
@@ -130,12 +143,7 @@ def open_pairs(
             f"{section.teacher}: has no masked-LM head, so there are no soft targets to learn from",
             hint="a fine-tuned teacher needs its `task`; an encoder without heads can be pretrained further first",
         )
-    same_vocabulary(data.tokenizer, section.tokens, tokenizer, "the teacher")
-    if model.config.max_position_embeddings < data.longest:
-        raise BertctlError(
-            f"{section.teacher}: reads {model.config.max_position_embeddings} tokens, the longest example of "
-            f"{section.pairs} has {data.longest}"
-        )
+    same_vocabulary(data.tokenizer, section.pairs, tokenizer, "the teacher")
     examples = sum(len(reader) for reader in data.train.values())
     rate = section.training.optimizer.lr or DEFAULT_RATE
     training = section.training.model_copy(

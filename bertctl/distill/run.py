@@ -16,7 +16,7 @@ from bertctl.distill.speed import measure_speedup
 from bertctl.distill.start import Student
 from bertctl.distill.student import build_student
 from bertctl.distill.task import ForTask, open_task
-from bertctl.errors import BertctlError
+from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
 from bertctl.text.tokenizer import Tokenizer
@@ -46,6 +46,7 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
             layer_map=section.layer_map,
             seed=seed,
         )
+        check_lengths(section, teacher.model, student, work.longest)
         objective = build_objective(section, student, teacher.model.to(runtime.device), work, seed).to(runtime.device)
         hashes = {**work.hashes, **hashes_of(source, student)}
         with RunFolder(
@@ -85,6 +86,18 @@ def trained_heads(section: DistillSection, teacher: Model, work: OnPairs | ForTa
     """The teacher's heads, but no sentence pairs if nothing would train them: a head that stays behind is wrong."""
     pairs = isinstance(work, OnPairs) and work.reader.pairs and section.weights.get("sentence_pair", 0) > 0
     return {name: count for name, count in teacher.head_outputs.items() if name != "sentence_pair" or pairs}
+
+
+def check_lengths(section: DistillSection, teacher: Model, student: Student, longest: int) -> None:
+    """Both must read the longest input. Errors: BertctlError."""
+    models = ((section.teacher, teacher), ("student", student.model))
+    raise_problems(
+        [
+            f"{name}: reads {model.config.max_position_embeddings} tokens, the longest input has {longest}"
+            for name, model in models
+            if model.config.max_position_embeddings < longest
+        ]
+    )
 
 
 def build_objective(

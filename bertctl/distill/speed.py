@@ -1,5 +1,6 @@
 """How much faster the student is: both models on the same batch, in turn, so that a busy machine slows both alike."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -15,14 +16,19 @@ from bertctl.training.runtime import Runtime
 
 ROUNDS = 7
 WARM_UP_ROUNDS = 2
+SHORTEST_SECONDS = 0.03  # a time below this says more of the clock and the neighbours than of the model
+MOST_PASSES = 50
 
 
 def measure_speedup(teacher: Model, student: Model, batch: Batch, runtime: Runtime) -> dict[str, Any]:
     """`speedup`: median over rounds of the teacher's seconds / the student's for a forward pass of the encoder in the
     run's precision; `speed`: the batch and each model's examples per second. Shapes: batch with input_ids [B, T]."""
-    pairs = timed_rounds(lambda: _encode(teacher, batch, runtime), lambda: _encode(student, batch, runtime))
+    passes = passes_for(_seconds(lambda: _encode(student, batch, runtime)))
+    pairs = timed_rounds(
+        lambda: _encode(teacher, batch, runtime, passes), lambda: _encode(student, batch, runtime, passes)
+    )
     examples, tokens = batch["input_ids"].shape
-    slow, fast = (statistics.median(times) for times in zip(*pairs, strict=True))
+    slow, fast = (statistics.median(times) / passes for times in zip(*pairs, strict=True))
     return {
         "speedup": round(median_ratio(pairs), 3),
         "speed": {
@@ -53,14 +59,27 @@ def timed_rounds(
     return pairs[WARM_UP_ROUNDS:]
 
 
+def passes_for(seconds: float) -> int:
+    """Forward passes in one timing, so that it is not too short."""
+    return min(MOST_PASSES, max(1, math.ceil(SHORTEST_SECONDS / max(seconds, 1e-9))))
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    work()  # the first time allocates
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
 def median_ratio(pairs: list[tuple[float, float]]) -> float:
     """Median of first / second; 0 for a clock that stood still."""
     return statistics.median(throughput(first, second) for first, second in pairs)
 
 
-def _encode(model: Model, batch: Batch, runtime: Runtime) -> None:
+def _encode(model: Model, batch: Batch, runtime: Runtime, passes: int = 1) -> None:
     model.eval()
     with torch.inference_mode(), runtime.autocast():
-        model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
+        for _ in range(passes):
+            model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
     if runtime.device.type == "cuda":
         torch.cuda.synchronize(runtime.device)

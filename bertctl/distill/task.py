@@ -61,6 +61,11 @@ class ForTask:
         """What the student's config.json notes, as that of a fine-tuned model."""
         return {"task": self.data.task.name, "max_length": self.data.max_length}
 
+    @property
+    def longest(self) -> int:
+        """Word pieces of the longest input that there may be."""
+        return self.data.max_length
+
     def speed_batch(self) -> Batch:
         """Training inputs from all lengths, [at most 32, T]."""
         ids = np.linspace(0, len(self.data.train) - 1, min(SPEED_EXAMPLES, len(self.data.train))).round().astype(int)

@@ -53,16 +53,19 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
 
     Errors: BertctlError if one is not named or was changed, or if the pairs were built from other tokens.
     """
-    if section.pairs is None or section.tokens is None:
+    tokens = section.tokens
+    if tokens is None and section.pairs is not None and (section.pairs.parent / "tokenize").is_dir():
+        tokens = section.pairs.parent / "tokenize"  # where the stages put it
+    if section.pairs is None or tokens is None:
         missing = "pairs" if section.pairs is None else "tokens"
         raise BertctlError(f"{stage}.{missing}: not given", hint=f"add `--set {stage}.{missing}=FOLDER` or a workdir")
     manifest = verify(section.pairs, kind="pairs")
-    tokens_hash = tree_hash(section.tokens)
+    tokens_hash = tree_hash(tokens)
     if manifest.inputs.get("tokens") != tokens_hash:
         raise BertctlError(
-            f"{section.pairs}: built from other tokens than {section.tokens}", hint="run `bertctl build-pairs` again"
+            f"{section.pairs}: built from other tokens than {tokens}", hint="run `bertctl build-pairs` again"
         )
-    shards, tokenizer = TokenShards(section.tokens), Tokenizer.load(section.tokens)
+    shards, tokenizer = TokenShards(tokens), Tokenizer.load(tokens)
     names = [phase.name for phase in section.phases] or phases(section.pairs)
     readers = {
         split: {

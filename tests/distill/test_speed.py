@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bertctl.distill.speed import WARM_UP_ROUNDS, measure_speedup, median_ratio, timed_rounds
+from bertctl.distill.speed import WARM_UP_ROUNDS, measure_speedup, median_ratio, passes_for, timed_rounds
 from bertctl.encoder.config import EncoderConfig
 from bertctl.heads.model import Model
 from bertctl.training.runtime import Runtime
@@ -24,6 +24,10 @@ def test_both_run_in_turn_and_the_first_rounds_do_not_count():
     assert calls == ["A", "B"] * (WARM_UP_ROUNDS + 3)
     assert pairs == [(4.0, 2.0), (6.0, 2.0), (50.0, 10.0)]
     assert median_ratio(pairs) == 3.0  # of 2, 3 and 5; one slow moment of the machine does not move it
+
+
+def test_quick_models_are_passed_through_several_times():
+    assert [passes_for(seconds) for seconds in (0.0, 0.001, 0.01, 0.03, 5.0)] == [50, 30, 3, 1, 1]
 
 
 def test_a_clock_that_stands_still_gives_zero():
