@@ -89,7 +89,9 @@ def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | 
     _fold_segment(own, have, narrow)
     restored = _project_back(own, have, narrow)
     projected, fresh = projected + restored, [name for name in fresh if name not in restored]
-    origin = f"teacher layers {', '.join(map(str, copied))}" if copied else f"none (other {differing[0]})"
+    origin = (
+        f"teacher layers {', '.join(map(str, copied))}" if copied else f"none of its layers ({differing[0]} differs)"
+    )
     return Student(model, origin, copied, tuple(projected), tuple(fresh))
 
 

@@ -13,6 +13,7 @@ import torch
 
 from bertctl import signals
 from bertctl.artifacts.manifest import verify
+from bertctl.artifacts.tensors import load_tensors
 from bertctl.distill import pairs
 from bertctl.distill.run import compare, run
 from bertctl.encoder.config import EncoderConfig
@@ -159,6 +160,21 @@ def test_micro_batches_change_nothing_but_rounding(whole, on_pairs, tmp_path):
     training = {"save_every_steps": 10, "evaluate_every_steps": 20, "micro_batch_size": 4}
     result = run(on_pairs(training), out=tmp_path / "run", seed=3)
     assert result["student"]["value"] == pytest.approx(whole[1]["student"]["value"], abs=0.03)
+
+
+def test_two_ranks_train_the_student_that_one_trains(on_pairs, tmp_path):
+    section = on_pairs({"steps": 10}, **NARROW)
+    child = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / "child.py")]
+    (tmp_path / "child.py").write_text(CHILD)
+    two, one = tmp_path / "two", tmp_path / "one"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*child, section.model_dump_json(), str(two)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    run(section, out=one, seed=3)
+    weights = [load_tensors(out / "model" / "model.safetensors") for out in (one, two)]
+    for name, tensor in weights[0].items():
+        assert torch.allclose(tensor, weights[1][name], atol=1e-5), name
 
 
 def test_a_resume_with_other_weights_is_refused(whole, on_pairs):
