@@ -1,6 +1,7 @@
 """The stage `build-pairs`: token shards in, index records of training examples out. No token is copied."""
 
 import json
+import os
 import random
 import time
 from pathlib import Path
@@ -58,7 +59,9 @@ def run(section: BuildPairsSection, *, out: Path, seed: int, resume: bool = Fals
             "second_segment": section.second_segment,
             "documents": dict(zip(SPLITS, map(len, documents), strict=True)),
         }
-        result = {**facts, "phases": phases, "seconds": time.monotonic() - started}
+        # where the tokens lie as seen from here: readers need them, and check their hash against the manifest
+        tokens_folder = os.path.relpath(section.tokens, out)
+        result = {**facts, "phases": phases, "tokens_folder": tokens_folder, "seconds": time.monotonic() - started}
         (temp / "result.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result
 

@@ -1,5 +1,6 @@
 """What pretraining reads: pairs of every phase, the token shards they point into, and their held-out part."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -54,8 +55,8 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
     Errors: BertctlError if one is not named or was changed, or if the pairs were built from other tokens.
     """
     tokens = section.tokens
-    if tokens is None and section.pairs is not None and (section.pairs.parent / "tokenize").is_dir():
-        tokens = section.pairs.parent / "tokenize"  # where the stages put it
+    if tokens is None and section.pairs is not None:
+        tokens = tokens_of(section.pairs)
     if section.pairs is None or tokens is None:
         missing = "pairs" if section.pairs is None else "tokens"
         raise BertctlError(f"{stage}.{missing}: not given", hint=f"add `--set {stage}.{missing}=FOLDER` or a workdir")
@@ -81,6 +82,15 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
         raise BertctlError(*empty, hint="build pairs with a larger corpus or a larger held_out_fraction")
     hashes = {"pairs": tree_hash(section.pairs), "tokens": tokens_hash, "vocabulary": tokenizer.hash}
     return PretrainingData(tokenizer, shards, readers["train"], readers["held_out"][names[-1]], hashes)
+
+
+def tokens_of(pairs: Path) -> Path | None:
+    """The token folder that build-pairs noted beside its examples, if it still is there."""
+    try:
+        noted = json.loads((pairs / "result.json").read_text(encoding="utf-8"))["tokens_folder"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return pairs / noted if (pairs / noted).is_dir() else None
 
 
 def make_batches(

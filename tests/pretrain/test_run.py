@@ -1,0 +1,90 @@
+"""The stage: a checkpoint to continue from, gradient checkpointing, accumulation, and what it refuses."""
+
+import json
+
+import pytest
+import torch
+
+from bertctl import signals
+from bertctl.artifacts.manifest import sha256_file, verify
+from bertctl.errors import BertctlError
+from bertctl.pretrain.run import run
+from bertctl.variants.hf import load_model
+
+TRAINING = {"steps": 12, "batch_size": 8, "optimizer": {"lr": 3e-3}, "precision": "float32", "log_every_steps": 4}
+
+
+@pytest.fixture(autouse=True)
+def _no_signal():
+    signals.clear()
+
+
+@pytest.fixture(scope="module")
+def finished(section, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "run"
+    return out, run(section(training=TRAINING), out=out, seed=1)
+
+
+def weights(out):
+    return load_model(out / "model").model.state_dict()
+
+
+def test_what_a_run_leaves_behind(finished):
+    out, result = finished
+    assert verify(out, kind="pretrain")
+    assert verify(out / "model", kind="model")
+    assert json.loads((out / "result.json").read_text()) == result
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["split"]) for line in lines] == [
+        (4, "train"),
+        (8, "train"),
+        (12, "train"),
+        (12, "held_out"),
+    ]
+    assert result["mlm_loss"] < result["unigram_entropy"] + 1
+    assert set(load_model(out / "model").model.head_outputs) == {"masked_lm", "sentence_pair"}
+
+
+def test_going_on_from_a_checkpoint(finished, section, tmp_path):
+    out, _ = finished
+    more = section(init_from=str(out), training={**TRAINING, "steps": 1, "optimizer": {"lr": 1e-12}})
+    run(more, out=tmp_path / "more", seed=2)
+    before, after = weights(out), weights(tmp_path / "more")
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+@pytest.mark.parametrize("change", [{"gradient_checkpointing": True}, {"micro_batch_size": 3}])
+def test_savings_of_memory_change_nothing_but_rounding(change, section, tmp_path):
+    ends = []
+    for number, training in enumerate((TRAINING, TRAINING | change)):
+        encoder = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+        encoder |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        made = section(training=training | {"steps": 4}).model_dump(mode="json") | {"encoder": encoder}
+        del made["pairs"]
+        run(section(**made), out=tmp_path / str(number), seed=1)
+        ends.append(weights(tmp_path / str(number)))
+    assert all(torch.allclose(ends[0][name], ends[1][name], atol=2e-5) for name in ends[0])
+
+
+def test_two_runs_have_the_same_bytes_and_another_seed_has_not(finished, section, tmp_path):
+    hashes = []
+    for seed in (1, 2):
+        run(section(training=TRAINING), out=tmp_path / str(seed), seed=seed)
+        hashes.append(sha256_file(tmp_path / str(seed) / "model" / "model.safetensors"))
+    assert hashes[0] == sha256_file(finished[0] / "model" / "model.safetensors") != hashes[1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"encoder": {"size": "tiny", "max_position_embeddings": 16}}, "reads 16 tokens, the longest example has"),
+        ({"encoder": {"size": "tinny"}}, "did you mean 'tiny'"),
+        ({"phases": [{"name": "middle", "share": 1.0}]}, "examples-middle-train"),
+        ({"init_from": "nowhere/at/all"}, "nowhere/at/all"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(fields, words, section, tmp_path):
+    with pytest.raises(BertctlError) as caught:
+        run(section(**fields), out=tmp_path / "run", seed=0)
+    assert words in str(caught.value)
+    assert not (tmp_path / "run").exists()
