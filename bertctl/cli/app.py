@@ -119,7 +119,9 @@ def _guarded(given: list[str]) -> int:
         return _say(error, ["bertctl: stopped by SIGINT"], 130, verbose)
     except BrokenPipeError:
         return _quiet_pipe()
-    except SystemExit:
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer's own answer to a closed pipe is an exit with 1
+            return _quiet_pipe()
         raise
     except BaseException as error:  # noqa: BLE001 - a panic in tokenizers (Rust) is a BaseException and no Exception
         fault = _environment_fault(error)
