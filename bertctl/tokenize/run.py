@@ -37,7 +37,7 @@ def run(section: TokenizeSection, *, out: Path, seed: int, resume: bool = False)
         inputs |= {"corpus": tally.digest.hexdigest(), "vocabulary": tokenizer.hash}
         facts |= {
             "vocab_size": tokenizer.vocab_size,
-            "sentences": section.sentences,
+            "splitter": section.sentences,  # `sentences` is their number
             "language": section.language,
             **counts,
         }

@@ -58,6 +58,8 @@ def test_shards_hold_what_transformers_makes_of_the_text(corpus, tmp_path):
             words = np.array(lines.word_ids(i))
             assert np.array_equal(shard.words(bounds[i], bounds[i + 1]), np.diff(words, prepend=-1) > 0)
     assert len(shards.shards) > 1
+    facts = read_manifest(out).facts
+    assert (facts["splitter"], facts["sentences"]) == ("newline", result["sentences"])
     totals = (shards.num_documents, shards.num_sentences, shards.num_tokens)
     assert totals == (result["documents"], result["sentences"], result["tokens"])
 
