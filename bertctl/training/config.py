@@ -69,7 +69,8 @@ class TrainingSection(Section):
     evaluate_every_steps: int | None = Field(default=None, ge=1)
     """Held-out evaluation every so many steps; only at the end if not given."""
     save_every_steps: int | None = Field(default=None, ge=1)
-    """A checkpoint every so many steps; only at the end if not given."""
+    """A checkpoint every so many steps, besides the one that a signal asks for; if not given, runs for a task save at
+    every evaluation."""
     keep_checkpoints: int = Field(default=2, ge=1)
     """How many checkpoints stay."""
 
