@@ -66,6 +66,8 @@ def _defaults(recipe: Recipe, stage: str, section: Section) -> dict[str, Path]:
         makers = [section_name(maker) for maker in recipe.finetune or [] if maker.task == task]
         return {TASK_MODEL[stage]: recipe.workdir / "finetune" / (makers[0] if len(makers) == 1 else task)}
     places = {field: (maker, recipe.workdir / maker) for field, maker in STAGES[stage].inputs.items()}
+    if getattr(section, "pairs", None) not in (None, recipe.workdir / "build_pairs"):
+        places.pop("tokens", None)  # pairs that were named note themselves which tokens they point into
     return {field: place for field, (maker, place) in places.items() if getattr(recipe, maker) or place.exists()}
 
 
