@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -264,9 +265,10 @@ def test_a_label_that_the_teacher_does_not_know_is_refused(inputs, for_task, tmp
 
 
 @pytest.mark.parametrize("missing", ["teacher", "pairs", "tokens"])
-def test_an_input_that_is_not_given_is_named(missing, on_pairs, tmp_path):
+def test_an_input_that_is_not_given_is_named(missing, inputs, on_pairs, tmp_path):
+    alone = shutil.copytree(inputs["pairs"], tmp_path / "alone" / "pairs")  # without the tokens beside them
     with pytest.raises(BertctlError, match=f"distill.{missing}: not given"):
-        run(on_pairs(**{missing: None}), out=tmp_path / "run", seed=0)
+        run(on_pairs(**{"pairs": str(alone), missing: None}), out=tmp_path / "run", seed=0)
 
 
 def test_a_student_that_is_not_smaller_is_told(on_pairs, tmp_path, capsys):
