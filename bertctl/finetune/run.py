@@ -25,6 +25,7 @@ from bertctl.text.tokenizer import Tokenizer
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import mix
 from bertctl.training.config import TrainingSection
+from bertctl.training.origin import origin_hash
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.runtime import Runtime
 from bertctl.training.steps import describe
@@ -56,7 +57,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     training = resolve_training(section.training, len(data.train), config.hidden_size)
     seeds = [seed + number for number in range(section.seeds)]
     with runtimes.start(training.precision) as runtime:
-        fingerprint = fingerprint_of(section, data, training, precision=str(runtime.dtype))
+        fingerprint = fingerprint_of(section, source, data, training, precision=str(runtime.dtype))
         with RunFolder(
             out,
             kind="finetune",
@@ -154,12 +155,13 @@ def run_folder(out: Path, variant: str, seed: int) -> Path:
 
 
 def fingerprint_of(
-    section: FinetuneSection, data: TaskData, training: TrainingSection, *, precision: str
+    section: FinetuneSection, source: Path, data: TaskData, training: TrainingSection, *, precision: str
 ) -> dict[str, Any]:
     """Everything that must be equal for a resumed run to equal the uninterrupted one."""
     bookkeeping = {"log_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "precision"}
     apart = {"name", "data", "training", "seeds", "from_scratch"}
     values = section.model_dump(mode="json", exclude=apart) | {"labels": data.labels, "precision": precision}
+    values["model"] = origin_hash(source)
     return {**values, **data.hashes, "training": training.model_dump(mode="json", exclude=bookkeeping)}
 
 

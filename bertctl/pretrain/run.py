@@ -19,6 +19,7 @@ from bertctl.training.batching import Prefetch, mix
 from bertctl.training.loop import fit
 from bertctl.training.meter import Meter
 from bertctl.training.optim import build_optimizer
+from bertctl.training.origin import origin_hash
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.schedule import lr_share
 from bertctl.training.steps import describe, due, step_line
@@ -135,4 +136,6 @@ def fingerprint_of(
     """Everything that must be equal for a resumed run to equal the uninterrupted one."""
     bookkeeping = {"log_every_steps", "evaluate_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "steps"}
     values = section.model_dump(mode="json", exclude={"pairs": True, "tokens": True, "training": bookkeeping})
+    if section.init_from is not None:
+        values["init_from"] = origin_hash(resolve_model(section.init_from))
     return {**values, **data.hashes, "seed": seed, "steps": steps, "precision": precision}

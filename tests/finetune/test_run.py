@@ -1,7 +1,9 @@
 """The stage from a checkpoint to a scored model: what it learns, what it writes, what it refuses."""
 
 import json
+import shutil
 import statistics
+from pathlib import Path
 
 import pytest
 import torch
@@ -46,6 +48,17 @@ def test_seeds_give_mean_and_spread_and_dev_picks_the_model(trained):
     best = max(result["pretrained"]["seeds"], key=lambda run: run["dev"])
     assert result["pretrained"]["value"] == best["value"]
     assert result["chosen_seed"] == best["seed"]
+
+
+def test_where_the_checkpoint_lies_leaves_no_trace(make_section, tmp_path):
+    section = make_section(steps=2)
+    manifests = []
+    for place in (Path(section.model), shutil.copytree(section.model, tmp_path / "copy")):
+        out = tmp_path / f"from-{place.name}"
+        run(section.model_copy(update={"model": str(place)}), out=out, seed=7)
+        manifests.append([path.read_bytes() for path in sorted(out.rglob("manifest.json"))])
+    assert manifests[0] == manifests[1]
+    assert str(tmp_path).encode() not in b"".join(manifests[1])
 
 
 def test_the_model_loads_in_transformers_and_predicts_the_same(trained, texts):

@@ -1,6 +1,7 @@
 """The stage: a checkpoint to continue from, gradient checkpointing, accumulation, and what it refuses."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -51,6 +52,16 @@ def test_going_on_from_a_checkpoint(finished, section, tmp_path):
     run(more, out=tmp_path / "more", seed=2)
     before, after = weights(out), weights(tmp_path / "more")
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+def test_where_a_checkpoint_lies_leaves_no_trace(finished, section, tmp_path):
+    manifests = []
+    for place in (finished[0], shutil.copytree(finished[0], tmp_path / "copy")):
+        out = tmp_path / f"from-{place.name}"
+        run(section(init_from=str(place), training={**TRAINING, "steps": 1}), out=out, seed=2)
+        manifests.append((out / "manifest.json").read_bytes())
+    assert manifests[0] == manifests[1]
+    assert str(tmp_path).encode() not in manifests[1]
 
 
 @pytest.mark.parametrize("change", [{"gradient_checkpointing": True}, {"micro_batch_size": 3}])
