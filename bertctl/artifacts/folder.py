@@ -189,7 +189,7 @@ def lock(folder: Path) -> Iterator[None]:
 def _locked(folder: Path) -> int | None:
     """The descriptor of a lock file that is held; None if it was deleted while we took it."""
     with environment_faults(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         try:
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:
@@ -203,6 +203,13 @@ def _locked(folder: Path) -> int | None:
         raise
     os.close(descriptor)
     return None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:  # how /proc and the like refuse, although the parent is there
+        raise EnvironmentFault(f"{folder}: cannot be made, expected a place that takes new folders") from None
 
 
 def _take(descriptor: int, folder: Path) -> None:

@@ -212,6 +212,12 @@ def test_a_folder_made_for_the_lock_goes_with_a_failure(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["existing", "used"]
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system that takes no folders")
+def test_a_place_that_takes_no_folders_is_a_fault_of_the_environment() -> None:
+    with pytest.raises(EnvironmentFault, match="/proc/bertctl"), lock(Path("/proc/bertctl/run")):
+        pass
+
+
 def test_a_deleted_lock_file_holds_nobody_out_and_lets_nobody_in_twice(tmp_path: Path) -> None:
     with lock(tmp_path):
         (tmp_path / ".lock").unlink()
