@@ -22,7 +22,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 SET = re.compile(r"--set[ =]['\"]?([a-z][\w.*\[\]]*)=")
 COMMAND = re.compile(r"(?:^|python -m |\s-m )bertctl (.*)")
 SHELLS = ("", "sh", "bash", "shell", "console")
-KEYS = {path: field for path, field in every_key(Recipe)}
+KEYS = dict(every_key(Recipe))
 
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the pages are not installed")
 
