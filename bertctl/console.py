@@ -1,5 +1,6 @@
 """What people see while work goes on: notes and progress, all on stderr; stdout belongs to results."""
 
+import contextlib
 import json
 import sys
 import time
@@ -18,7 +19,13 @@ def clean(text: str) -> str:
 
 def note(text: str) -> None:
     """One line for the person who watches."""
-    print(clean(text), file=sys.stderr, flush=True)
+    _tell(clean(text), end="\n")
+
+
+def _tell(text: str, end: str) -> None:
+    """To whoever watches; that nobody does any more (`2>&1 | head`) is no reason to end a run."""
+    with contextlib.suppress(BrokenPipeError):
+        print(text, file=sys.stderr, end=end, flush=True)
 
 
 def warn(text: str) -> None:
@@ -86,7 +93,7 @@ class Progress:
         return f"{self.label}  {self.count:,}{share} {self.unit}  {rate:,.1f} {self.unit}/s{left}{extra}"
 
     def _show(self, text: str, end: str) -> None:
-        print(("\r\x1b[2K" if self.terminal else "") + clean(text), file=sys.stderr, end=end, flush=True)
+        _tell(("\r\x1b[2K" if self.terminal else "") + clean(text), end)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

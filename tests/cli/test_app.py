@@ -143,6 +143,24 @@ def test_a_closed_pipe_is_no_error(command):
     assert done.stderr == ""
 
 
+def test_work_goes_on_when_nobody_reads_its_notes(tmp_path):
+    (tmp_path / "c.txt").write_text("One line. Two lines.\n" * 50)
+    stage = f"{sys.executable} -m bertctl tokenize --corpus c.txt --vocab-size 60 --out t --json"
+    script = f"{{ sleep 1; {stage}; }} 2> >(true) >result.json; echo $?"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PYTHONPATH": HERE},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "0\n"
+    assert (tmp_path / "t" / "manifest.json").exists()
+    assert (tmp_path / "result.json").read_text().startswith("{")
+
+
 def test_a_full_disk_behind_stdout_is_told():
     with open("/dev/full", "w") as full:
         done = run("recipes", "explain", stdout=full, stderr=subprocess.PIPE, text=True)
