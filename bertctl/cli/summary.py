@@ -29,10 +29,16 @@ SHOWN = {
     "parameters_teacher": "teacher's parameters",
     "parameters_student": "student's parameters",
     "speedup": "times faster",
+    "teacher": "teacher",
+    "student": "student",
     "retained": "of the teacher's metric kept",
     "best_layer": "best layer",
     "selectivity": "selectivity",
 }
+
+SHOWN_OF_A_LAYER = {"accuracy": "accuracy", "control_accuracy": "control", "selectivity": "selectivity"}
+BETTER_SHOWN = {"pretrained", "retained"}  # results that have a summary of their metrics
+MOST_METRICS = 4
 
 
 def summarise(results: Results, seconds: float) -> dict[str, Any]:
@@ -77,13 +83,16 @@ def lines_of(result: dict[str, Any]) -> Iterator[str]:
             yield f"{words} {_number(value)}"
         elif isinstance(value, dict) and "value" in value:
             yield f"{words} {_with_interval(value)}"
+    if "metrics" in result and not BETTER_SHOWN & result.keys():
+        for name, metric in list(result["metrics"].items())[:MOST_METRICS]:
+            yield f"{name} {_with_interval(metric)}"
     phases = result.get("phases")
     for name, phase in phases.items() if isinstance(phases, dict) else ():
         counts = [f"{split} {_number(phase[split]['examples'])}" for split in ("train", "held_out") if split in phase]
         yield f"phase {name}: examples {', '.join(counts)}"
     for layer in result.get("layers") or []:
         if isinstance(layer, dict):
-            shown = [f"{key} {_number(value)}" for key, value in layer.items() if isinstance(value, float)]
+            shown = [f"{words} {_number(layer[key])}" for key, words in SHOWN_OF_A_LAYER.items() if key in layer]
             yield f"layer {layer.get('layer', '?')}: {', '.join(shown)}"
 
 
@@ -98,4 +107,4 @@ def _with_interval(value: dict[str, Any]) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, float) and not value.is_integer():
         return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return f"{value:,.0f}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
