@@ -21,6 +21,9 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError, Stopped
 from bertctl.heads.model import Model
 from bertctl.metrics.classification import classification_metrics
+from bertctl.pretrain.config import PretrainSection
+from bertctl.pretrain.run import run as pretrain
+from bertctl.recipe.load import build_recipe
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.variants.hf import load_model, save_model
 
@@ -216,7 +219,6 @@ def test_token_labels_and_a_checkpoint_as_student(inputs, for_task, whole, tmp_p
 def make_tagger(inputs, folder) -> str:
     from bertctl.finetune.config import FinetuneSection
     from bertctl.finetune.run import run as finetune
-    from bertctl.recipe.load import build_recipe
 
     settings = {"steps": 60, "batch_size": 16, "optimizer": {"lr": 3e-3}, "precision": "float32"}
     tree = {"task": "ner", "model": inputs["teacher"], "data": {"path": inputs["sentences"]}, "training": settings}
@@ -269,6 +271,31 @@ def test_an_input_that_is_not_given_is_named(missing, inputs, on_pairs, tmp_path
     alone = shutil.copytree(inputs["pairs"], tmp_path / "alone" / "pairs")  # without the tokens beside them
     with pytest.raises(BertctlError, match=f"distill.{missing}: not given"):
         run(on_pairs(**{"pairs": str(alone), missing: None}), out=tmp_path / "run", seed=0)
+
+
+def test_the_student_beats_the_same_encoder_trained_without_a_teacher(whole, inputs, tmp_path):
+    """Same data, steps and rate, fresh weights."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    encoder = {**sizes, "max_position_embeddings": 32, "norm_place": "pre", "initializer_range": 0.1}
+    training = {"steps": 40, "batch_size": 16, "optimizer": {"lr": 3e-3}, "precision": "float32"}
+    tree = {"pairs": inputs["pairs"], "tokens": inputs["tokens"], "encoder": encoder, "training": training}
+    alone = pretrain(build_recipe({**tree, "held_out_examples": 40}, PretrainSection), out=tmp_path / "run", seed=3)
+    assert whole[1]["student"]["value"] > alone["mlm_accuracy"] + 0.1
+    assert whole[1]["metrics"]["student"]["mlm_loss"]["value"] < alone["mlm_loss"]
+
+
+def test_a_student_that_cannot_read_the_longest_input_is_refused(on_pairs, for_task, tmp_path):
+    short = {"max_position_embeddings": 16}
+    with pytest.raises(BertctlError, match="student: reads 16 tokens, the longest input has 24") as caught:
+        run(on_pairs(student=short), out=tmp_path / "run", seed=0)
+    assert caught.value.exit_code == 2
+    with pytest.raises(BertctlError, match="student: reads 16 tokens, the longest input has 32"):
+        run(for_task(student=short), out=tmp_path / "run", seed=0)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_tokens_that_the_pairs_were_built_from_need_no_name(on_pairs, tmp_path):
+    assert run(on_pairs({"steps": 1}, tokens=None), out=tmp_path / "run", seed=0)["steps"] == 1
 
 
 def test_a_student_that_is_not_smaller_is_told(on_pairs, tmp_path, capsys):
