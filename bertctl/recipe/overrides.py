@@ -3,6 +3,7 @@
 import re
 from typing import Any, NamedTuple
 
+from bertctl.recipe.sections import child
 from bertctl.recipe.yaml_tree import YamlError, parse_yaml
 
 Path = tuple[str | int, ...]
@@ -50,7 +51,8 @@ def apply_override(tree: dict[str, Any], override: Override) -> list[Path]:
 
     Errors: ValueError where the path leads through a value or past the end of a list.
     """
-    return [path for concrete in _expand(tree, override.path) for path in _set(tree, concrete, override.value)]
+    paths = [_into_only_item(tree, path) for path in _expand(tree, override.path)]
+    return [made for path in paths for made in _set(tree, path, override.value)]
 
 
 def _expand(tree: Any, path: Path) -> list[Path]:
@@ -64,6 +66,19 @@ def _expand(tree: Any, path: Path) -> list[Path]:
     if not isinstance(place, list):
         return _expand(tree, (*path[:star], *path[star + 1 :]))
     return [whole for index in range(len(place)) for whole in _expand(tree, (*path[:star], index, *path[star + 1 :]))]
+
+
+def _into_only_item(tree: Any, path: Path) -> Path:
+    """`path` with a 0 before a key that is asked of a list of one section: which one is meant leaves no doubt."""
+    whole: list[str | int] = []
+    place = tree
+    for part in path:
+        if isinstance(part, str) and isinstance(place, list) and len(place) == 1 and isinstance(place[0], dict):
+            whole.append(0)
+            place = place[0]
+        whole.append(part)
+        place = child(place, part)
+    return tuple(whole)
 
 
 def _set(tree: dict[str, Any], path: Path, value: Any) -> list[Path]:

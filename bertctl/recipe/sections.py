@@ -55,14 +55,15 @@ def sections_at(root: type[Section], path: Path, tree: Any) -> list[type[Section
     sections: list[type[Section]] = [root]
     for part in path:
         sections = choose(sections, tree)
-        tree = _child(tree, part)
+        tree = child(tree, part)
         if isinstance(part, str):
             fields = [section.model_fields[part] for section in sections if part in section.model_fields]
             sections = [inner for field in fields for inner in sections_in(field.annotation)]
     return choose(sections, tree)
 
 
-def _child(tree: Any, part: str | int) -> Any:
+def child(tree: Any, part: str | int) -> Any:
+    """What a mapping or a list has at `part`; None if there is nothing."""
     if isinstance(tree, dict):
         return tree.get(part)
     return tree[part] if isinstance(tree, list) and isinstance(part, int) and part < len(tree) else None

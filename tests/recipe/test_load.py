@@ -146,6 +146,12 @@ def test_set_changes_values_by_the_same_rules(load):
     assert recipe.workdir == Path("a=b")
 
 
+def test_set_needs_no_index_where_there_is_one_section(load):
+    one = load("finetune: [{steps: 1, labels: [a]}]", "finetune.steps=3", "finetune.0.save=false")
+    assert [(section.steps, section.save) for section in one.finetune] == [(3, False)]
+    assert load("finetune: {steps: 1}", "finetune.steps=3").finetune[0].steps == 3
+
+
 def test_set_may_make_a_section_and_unset_a_value(load):
     recipe = load("pretrain: {steps: 1, labels: [a]}", "finetune.steps=3", "pretrain.labels=")
     assert recipe.finetune[0].steps == 3
