@@ -66,8 +66,11 @@ def _defaults(recipe: Recipe, stage: str, section: Section) -> dict[str, Path]:
         makers = [section_name(maker) for maker in recipe.finetune or [] if maker.task == task]
         return {TASK_MODEL[stage]: recipe.workdir / "finetune" / (makers[0] if len(makers) == 1 else task)}
     places = {field: (maker, recipe.workdir / maker) for field, maker in STAGES[stage].inputs.items()}
-    if getattr(section, "pairs", None) not in (None, recipe.workdir / "build_pairs"):
+    pairs, data = getattr(section, "pairs", None), getattr(section, "data", None)
+    if pairs not in (None, recipe.workdir / "build_pairs") or (data is not None and data.is_given()):
         places.pop("tokens", None)  # pairs that were named note themselves which tokens they point into
+    if data is not None and data.is_given():
+        places.pop("pairs", None)
     return {field: place for field, (maker, place) in places.items() if getattr(recipe, maker) or place.exists()}
 
 

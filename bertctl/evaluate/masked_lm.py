@@ -23,7 +23,7 @@ from bertctl.evaluate.task import longest_input
 from bertctl.metrics.masked_lm import masked_lm_metrics
 from bertctl.metrics.rows import Metric
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
-from bertctl.pretrain.data import make_masking
+from bertctl.pretrain.data import make_masking, tokens_of
 from bertctl.pretrain.held_out import batch_rows, score_rows
 from bertctl.pretrain.masking import mask_tokens
 from bertctl.pretrain.objective import PretrainingObjective
@@ -75,17 +75,18 @@ def score_pairs(
     runtime: Runtime,
 ) -> dict[str, Any]:
     """The held-out part of the last phase: as pretraining scores it, with the same examples and masks."""
-    if section.tokens is None:
+    tokens = section.tokens or tokens_of(pairs)
+    if tokens is None:
         raise BertctlError(
             f"{pairs}: points into token shards, and `tokens` is not given", hint="--set evaluate.tokens=FOLDER"
         )
     manifest = verify(pairs, kind="pairs")
-    if manifest.inputs.get("tokens") != tree_hash(section.tokens):
-        raise BertctlError(f"{pairs}: built from other tokens than {section.tokens}")
-    if Tokenizer.load(section.tokens).hash != tokenizer.hash:
-        raise BertctlError(f"{section.model}: has another vocabulary than {section.tokens}", hint="score it on text")
+    if manifest.inputs.get("tokens") != tree_hash(tokens):
+        raise BertctlError(f"{pairs}: built from other tokens than {tokens}")
+    if Tokenizer.load(tokens).hash != tokenizer.hash:
+        raise BertctlError(f"{section.model}: has another vocabulary than {tokens}", hint="score it on text")
     examples = Examples(pairs / f"examples-{phases(pairs)[-1]}-held_out.safetensors")
-    reader = ExampleReader(TokenShards(section.tokens), examples, tokenizer)
+    reader = ExampleReader(TokenShards(tokens), examples, tokenizer)
     batches = MaskedBatches(
         phases=[],
         batch_size=section.batch_size,

@@ -81,6 +81,14 @@ def test_an_input_that_is_not_there_yet_is_named_with_the_way_to_it(fake, call, 
     assert fake.calls == []
 
 
+def test_named_data_need_no_pairs(fake, call, recipe, tmp_path):
+    (tmp_path / "model").mkdir()
+    lm = ("--set", "evaluate={task: masked_lm, model: model, data: {path: d}}")
+    assert call("evaluate", recipe, *lm)[0] == 0
+    ((_, section, *_),) = fake.calls
+    assert (section.pairs, section.tokens) == (None, None)
+
+
 def test_a_recipe_without_the_section_is_refused(fake, call, tmp_path):
     (tmp_path / "p.yaml").write_text("pretrain: {}\n")
     code, _, err = call("tokenize", "p.yaml")

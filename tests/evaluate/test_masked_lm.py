@@ -1,7 +1,9 @@
 """Masked-LM scores of text and of pairs, against values that are known beforehand."""
 
 import dataclasses
+import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -127,6 +129,16 @@ def test_pairs_are_scored_with_their_labels(make_model, tokenizer, shards, tmp_p
     assert result["examples"] == 12
     assert result["metrics"]["loss"]["value"] == pytest.approx(math.log(tokenizer.vocab_size), abs=1e-5)
     assert result["metrics"]["sentence_pair_accuracy"]["value"] == 0.5
+
+
+def test_pairs_bring_their_own_tokens(masked, shards, tmp_path):
+    tokens, pairs = shards
+    named = run(section(model=str(masked), pairs=str(pairs), tokens=str(tokens)), out=tmp_path / "named", seed=0)
+    moved = tmp_path / "pairs"
+    shutil.copytree(pairs, moved)
+    (moved / "result.json").write_text(json.dumps({"tokens_folder": str(tokens)}))
+    found = run(section(model=str(masked), data={"path": str(moved)}), out=tmp_path / "found", seed=0)
+    assert found["metrics"] == named["metrics"]
 
 
 def test_pairs_of_another_vocabulary_are_refused(masked, tokenizer, shards, tmp_path):
