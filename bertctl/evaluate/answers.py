@@ -180,7 +180,7 @@ class TaskLabels(Answerer):
             return None
         pieces = self.tokenizer.encode([record.texts()[0]])[0]
         starts = np.flatnonzero(pieces.word_starts)
-        stops = np.append(starts[1:], len(pieces.ids)) - 1
+        stops = np.append(starts, len(pieces.ids))[1:] - 1  # of a blank text: none
         return list(zip(pieces.starts[starts].tolist(), pieces.ends[stops].tolist(), strict=True))
 
     def _example(self, record: Record, spans: list[tuple[int, int]] | None) -> Any:

@@ -61,6 +61,12 @@ def test_words_have_the_labels_of_transformers_and_their_places(tagger):
         assert text[entity["start_offset"] : entity["end_offset"]] == entity["text"]
 
 
+def test_a_blank_line_among_texts_has_no_words(tagger):
+    found = rows(tagger, ["Ann", "", "  ", "\u200b", "saw"])
+    assert [row["tokens"] for row in found] == [["Ann"], [], [], [], ["saw"]]
+    assert [len(row["tags"]) for row in found] == [len(row["offsets"]) for row in found] == [1, 0, 0, 0, 1]
+
+
 def test_given_words_stay_whole(tagger):
     objects = [json.dumps({"tokens": ["New-York", "!?", "\u200b"]}), json.dumps({"tokens": []})]
     first, second = rows(tagger, objects)
