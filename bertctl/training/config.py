@@ -1,6 +1,6 @@
 """How to train, as a recipe section: the same for pretraining, fine-tuning and distillation. No torch."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ class AdamWSection(Section):
     """The only optimizer so far."""
     lr: float = Field(default=1e-4, gt=0, lt=1e30)
     """Peak learning rate."""
-    betas: list[float] = Field(default=[0.9, 0.999], min_length=2, max_length=2)
+    betas: list[Annotated[float, Field(ge=0, lt=1)]] = Field(default=[0.9, 0.999], min_length=2, max_length=2)
     """Decay rates of the two moments."""
     eps: float = Field(default=1e-6, gt=0)
     """Added to the denominator; BERT's value is 1e-6."""

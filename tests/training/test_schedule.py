@@ -45,6 +45,8 @@ def test_contradictions_are_refused():
         (ScheduleSection, {"warmup_steps": 1, "warmup_fraction": 0.1}),
         (TrainingSection, {"steps": 1, "epochs": 1.0}),
         (TrainingSection, {"batch_size": 4, "micro_batch_size": 8}),
+        (AdamWSection, {"betas": [0.9, 1.0]}),
+        (AdamWSection, {"betas": [-0.1, 0.9]}),
     ):
         with pytest.raises(ValidationError):
             section(**fields)
