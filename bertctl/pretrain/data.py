@@ -1,6 +1,7 @@
 """What pretraining reads: pairs of every phase, the token shards they point into, and their held-out part."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,6 +69,9 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
         )
     shards, tokenizer = TokenShards(tokens), Tokenizer.load(tokens)
     names = [phase.name for phase in section.phases] or phases(section.pairs)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise BertctlError(f"{stage}.phases: got '{twice[0]}' twice, expected each phase once")
     readers = {
         split: {
             name: ExampleReader(shards, Examples(section.pairs / f"examples-{name}-{split}.safetensors"), tokenizer)
