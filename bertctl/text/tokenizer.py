@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 
-from bertctl.errors import BertctlError
 from bertctl.text import tokenizer_files
 
 CONTINUES = "##"
@@ -54,12 +53,6 @@ class Tokenizer:
     handle_chinese_chars: bool = True
     longest_word: int = LONGEST_WORD
     continues: str = CONTINUES
-
-    def __post_init__(self) -> None:
-        names = list(self.special.values())
-        missing = [name for name in names if name not in self.ids]
-        if missing:
-            raise BertctlError(f"the vocabulary has no {', '.join(missing)}; expected all of {', '.join(names)}")
 
     @classmethod
     def load(cls, source: str | Path, *, lowercase: bool | None = None, strip_accents: bool | None = None) -> Self:

@@ -31,6 +31,10 @@ def read(source: Path, *, lowercase: bool | None, strip_accents: bool | None) ->
         found = _from_specification(file, special)
     else:
         found = _from_vocabulary(file, special, settings, lowercase, strip_accents)
+    missing = [name for name in special.values() if name not in found["tokens"]]
+    if missing:
+        raise BertctlError(f"{file}: has no {', '.join(missing)}, expected all of {', '.join(special.values())}")
+    _raise_if_more_than_rows(file, len(found["tokens"]))
     _raise_if_switches_differ(file, found, lowercase, strip_accents)
     return found
 
@@ -57,9 +61,10 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
 def _file_of(source: Path) -> Path:
     if source.is_file():
         return source
-    for name in ("tokenizer.json", "vocab.txt"):
-        if (source / name).is_file():
-            return source / name
+    for folder in (source, source / "model"):  # a run's folder stands for its model
+        for name in ("tokenizer.json", "vocab.txt"):
+            if (folder / name).is_file():
+                return folder / name
     what = "has neither tokenizer.json nor vocab.txt" if source.is_dir() else "does not exist"
     raise BertctlError(f"{source}: {what}; expected a vocab.txt, a tokenizer.json or a folder with one of them")
 
@@ -155,12 +160,22 @@ def _read_vocabulary(file: Path) -> list[str]:
     first: dict[str, int] = {}
     problems = []
     for number, token in enumerate(tokens, 1):
-        if first.setdefault(token, number) != number:
+        if not token:
+            problems.append(f"{file}:{number}: got a blank line, expected a piece")
+        elif first.setdefault(token, number) != number:
             problems.append(
                 f"{file}:{number}: got {token!r} again, first seen on line {first[token]}; expected each piece once"
             )
     raise_problems(problems)
     return tokens
+
+
+def _raise_if_more_than_rows(file: Path, pieces: int) -> None:
+    """Beside a model's config.json: a piece without a row in the embeddings would end in an index error, far away."""
+    config = file.parent / "config.json"
+    rows = _read_json(config).get("vocab_size") if config.is_file() else None
+    if isinstance(rows, int) and pieces > rows:
+        raise BertctlError(f"{file}: has {pieces:,} pieces, expected at most {rows:,}, the vocab_size of {config}")
 
 
 def _raise_if_switches_differ(

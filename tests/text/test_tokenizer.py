@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
-from bertctl.errors import BertctlError
 from bertctl.text.tokenizer import Tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -148,8 +147,3 @@ def test_the_hash_covers_everything_that_changes_ids():
     ]
     assert len({base.hash, *(other.hash for other in others)}) == 5
     assert base.hash == Tokenizer(list(tokens), lowercase=True, strip_accents=True).hash
-
-
-def test_a_vocabulary_without_mask_is_refused():
-    with pytest.raises(BertctlError, match=r"no \[MASK\]"):
-        Tokenizer(SPECIAL[:4], lowercase=True, strip_accents=True)

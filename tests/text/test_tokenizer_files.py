@@ -58,6 +58,30 @@ def test_a_piece_given_twice_is_refused_with_both_lines(tmp_path):
     assert "line 6" in caught.value.problems[0]
 
 
+def test_a_blank_line_and_a_missing_special_token_are_refused_with_the_file(tmp_path):
+    path = write_vocabulary(tmp_path, [*SPECIAL, "a", "", "b"])
+    with pytest.raises(BertctlError, match=r"vocab\.txt:7: got a blank line"):
+        Tokenizer.load(path)
+    path = write_vocabulary(tmp_path, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"])
+    with pytest.raises(BertctlError, match=r"vocab\.txt: has no \[MASK\]"):
+        Tokenizer.load(path)
+
+
+def test_more_pieces_than_the_model_has_rows_are_refused(trained, tmp_path):
+    trained.save(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": trained.vocab_size}))
+    assert Tokenizer.load(tmp_path).hash == trained.hash
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": trained.vocab_size - 1}))
+    with pytest.raises(BertctlError, match=r"pieces, expected at most .* the vocab_size of .*config\.json"):
+        Tokenizer.load(tmp_path)
+
+
+def test_the_folder_of_a_run_stands_for_its_model(trained, tmp_path):
+    (tmp_path / "model").mkdir()
+    trained.save(tmp_path / "model")
+    assert Tokenizer.load(tmp_path).hash == trained.hash
+
+
 @pytest.mark.parametrize(("extra", "lowercase"), [(["word", "##s"], True), (["Word", "##s"], False)])
 def test_a_bare_vocabulary_is_cased_if_a_piece_is(tmp_path, extra, lowercase):
     path = write_vocabulary(tmp_path, [*SPECIAL, "[unused1]", *extra])
