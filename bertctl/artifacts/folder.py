@@ -77,9 +77,10 @@ def _refuse_broken_link(path: Path) -> None:
 def _refuse_taken(final: Path, replace: bool) -> None:
     if os.path.exists(final) and not final.is_dir():
         raise EnvironmentFault(f"{final}: is a file, expected a folder to write into")
-    taken = sorted(name for name in os.listdir(final) if name not in KEPT) if final.is_dir() else []
+    taken = [name for name in os.listdir(final) if name not in KEPT] if final.is_dir() else []
     if taken and not replace:
-        problem = f"{final}: not empty (it holds {taken[0]}), expected a new folder"
+        first = min(taken, key=lambda name: (name.startswith("."), name))  # one that a person knows of
+        problem = f"{final}: not empty (it holds {first}), expected a new folder"
         raise BertctlError(problem, hint="name another folder with --out, or delete this one")
 
 

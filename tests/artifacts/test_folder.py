@@ -98,6 +98,7 @@ def test_a_full_folder_is_refused_before_and_after_the_work(tmp_path: Path) -> N
     final = tmp_path / "x"
     final.mkdir()
     make(final, "old")  # an empty one is taken
+    (final / ".hidden").touch()  # not what a person would look for
     began = []
     with (
         pytest.raises(BertctlError, match=r"x: not empty \(it holds a\)"),
