@@ -18,6 +18,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "pooler_act": get_args(Activation),
     "pooling": get_args(Pooling),
 }
+COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,10 @@ class EncoderConfig:
     use_bias: bool = True
 
     def __post_init__(self) -> None:
+        for name in COUNTS:
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads {self.num_attention_heads}"
@@ -62,9 +67,6 @@ class EncoderConfig:
         for name, choices in AXES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}")
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")
 
     @property
     def head_size(self) -> int:

@@ -125,6 +125,8 @@ def test_fresh_weights_follow_the_table():
         ({"position": "rotary", "hidden_size": 12}, "even head size"),
         ({"norm_place": "middle"}, "norm_place"),
         ({"vocab_size": 0}, "vocab_size"),
+        ({"hidden_size": "x"}, "hidden_size is 'x', expected a whole number"),
+        ({"num_hidden_layers": 2.5}, "num_hidden_layers is 2.5, expected a whole number"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(changes, words):
