@@ -33,6 +33,10 @@ def predict(
 ) -> None:
     """Lines or JSONL in, JSONL out: labels, candidates for each [MASK], or embeddings."""
     _check(("--long-text", long_text, ("cut", "refuse")), ("--format", input_format, ("auto", "text", "jsonl")))
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise BertctlError(
+            f"--out {out}: {'is a folder' if out.is_dir() else 'there is no such folder'}, expected a file"
+        )
     signals.install()
     from bertctl.evaluate.predict import predict as answers  # imports torch
 

@@ -65,6 +65,8 @@ def choose(
 ) -> Callable[..., Answerer]:
     """What makes the answers. Errors: BertctlError if the checkpoint has no head for it, or for an unknown name."""
     heads = loaded.model.head_outputs
+    if task is not None and task not in (*TASKS, MASKED_LM):
+        raise BertctlError(unknown("task", task, (*TASKS, MASKED_LM)))
     if output == "auto":
         bare = not {"masked_lm", "sequence", "token"} & heads.keys()
         name = task or (None if bare else task_of(loaded, folder))

@@ -48,6 +48,8 @@ def test_every_command_has_help(call, command):
         (["finetune", "--task", "nre"], "got `nre`, expected"),
         (["distill", "teacher"], "no student"),
         (["predict", "m", "--output", "x", "--long-text", "no"], "--long-text: got `no`"),
+        (["predict", "m", "--out", "no/such/folder.jsonl"], "there is no such folder"),
+        (["predict", "m", "--out", "."], "is a folder, expected a file"),
         (["recipes", "nope"], "nope: no such recipe"),
         (["recipes", "explain", "pretrain.trainin"], "did you mean `pretrain.training`?"),
     ],
