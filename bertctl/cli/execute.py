@@ -9,13 +9,13 @@ from typing import Any
 
 from bertctl import signals
 from bertctl.artifacts.folder import environment_faults, lock, write_whole
-from bertctl.cli.identity import job_hash, record
+from bertctl.cli.identity import is_done, job_hash, record
 from bertctl.cli.options import Shared
 from bertctl.cli.plan import Job, check_places, only_task, plan, resolved
 from bertctl.cli.recipe import Recipe
 from bertctl.cli.shipped import find_recipe
 from bertctl.cli.shortcuts import Fill
-from bertctl.cli.stages import REPLACED, STAGES
+from bertctl.cli.stages import REPLACED, STAGES, UNDIVIDED
 from bertctl.console import note, print_json
 from bertctl.errors import BertctlError
 from bertctl.recipe.dump import dump_recipe
@@ -73,6 +73,9 @@ def show_plan(recipe: Recipe, jobs: Sequence[Job], states: Sequence[str] = ()) -
 def perform(job: Job, recipe: Recipe, *, resume: bool) -> dict[str, Any]:
     """Do one job and return its result. If it ends before it wrote anything, the folder is as if it had not begun."""
     identity = job_hash(job, recipe.seed) if is_first_rank() else ""
+    if resume and job.stage in UNDIVIDED and is_done(job, identity):
+        note(f"{job.out}: is finished, and nothing has changed since; nothing to do")
+        return read_result(job)
     made = save_recipe(job, recipe) if is_first_rank() else []
     try:
         module = import_module(STAGES[job.stage].module)

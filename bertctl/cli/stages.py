@@ -23,5 +23,8 @@ STAGES: dict[str, Stage] = {
 # Stages whose input is a model of the task itself where the section names a task: the one that finetune made.
 TASK_MODEL = {"distill": "teacher", "evaluate": "model"}
 
+# Stages that are done or not begun, with nothing between: `--resume` of a finished one has nothing to do.
+UNDIVIDED = ("tokenize", "build_pairs")
+
 # Stages whose new result takes the place of an older one in the folder; the others refuse a folder with work in it.
 REPLACED = ("evaluate", "probe")

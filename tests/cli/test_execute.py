@@ -65,6 +65,17 @@ def test_resume_and_out_reach_the_stage(fake, call, recipe, tmp_path):
     assert [(str(out), resume) for _, _, out, _, resume in fake.calls] == [("here", True)]
 
 
+def test_resuming_what_is_finished_does_nothing(fake, call, recipe, tmp_path):
+    call("tokenize", recipe)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    code, out, err = call("tokenize", recipe, "--resume", "--json")
+    assert (code, json.loads(out)["documents"], len(fake.calls)) == (0, 3, 1)
+    assert "nothing to do" in err
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    call("tokenize", recipe, "--resume", "--set", "seed=8")
+    assert len(fake.calls) == 2  # another job: the stage is the one to judge
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
