@@ -200,7 +200,7 @@ def test_what_a_checkpoint_cannot_give_is_refused_before_anything_is_read(classi
     ):
         with pytest.raises(BertctlError):
             rows(model, unread(), **options)
-    with pytest.raises(BertctlError, match="task: got 'nerr', expected one of .* did you mean 'ner'"):
+    with pytest.raises(BertctlError, match=r"task: got 'nerr', expected one of .* did you mean 'ner'"):
         rows(masked, unread(), task="nerr")
     with pytest.raises(BertctlError, match="max_length: got 64, but the encoder reads at most 48"):
         rows(masked, unread(), max_length=64)
