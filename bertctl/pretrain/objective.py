@@ -22,8 +22,8 @@ class PretrainingObjective(nn.Module):
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """What each term is divided by: masked tokens, examples."""
-        counts = {"mlm": torch.tensor(batch["labels"].numel()), "sentence_pair": torch.tensor(len(batch["input_ids"]))}
-        return {term: counts[term] for term in self.weights}
+        counts = {"mlm": batch["labels"].numel(), "sentence_pair": len(batch["input_ids"])}
+        return {term: torch.tensor(counts[term], device=batch["labels"].device) for term in self.weights}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Summed losses of a batch of `masked_batch`."""
