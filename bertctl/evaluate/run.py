@@ -1,7 +1,6 @@
 """Stage 6: score a checkpoint on data. Read it from top to bottom."""
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
     that it does not have, for data that cannot be read.
     """
     began = time.monotonic()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if runtimes.place()[1] > 1:
         raise BertctlError("evaluate: started as one of several ranks, but it runs in one process; leave out torchrun")
     if section.model is None:
         raise BertctlError("evaluate.model: not given", hint="bertctl evaluate MODEL --data PATH")

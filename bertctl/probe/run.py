@@ -1,7 +1,6 @@
 """Stage 7: what each layer of a checkpoint knows. Read it from top to bottom."""
 
 import json
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -41,7 +40,7 @@ def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) ->
     Errors: BertctlError before the model runs, for a layer that it does not have, for data that cannot be read.
     """
     began = time.monotonic()
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if runtimes.place()[1] > 1:
         raise BertctlError("probe: started as one of several ranks, but it runs in one process; leave out torchrun")
     if section.model is None:
         raise BertctlError("probe.model: not given", hint="bertctl probe MODEL --task pos --data PATH")

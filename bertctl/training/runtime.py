@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from bertctl import signals
-from bertctl.errors import WorkerLost
+from bertctl.errors import BertctlError, WorkerLost
 
 RANK_TIMEOUT = timedelta(minutes=10)
 
@@ -92,10 +92,19 @@ def describe(runtime: Runtime) -> str:
     return f"{runtime.device.type}{threads}, {precision}, {runtime.world_size} rank(s), torch {torch.__version__}"
 
 
+def place() -> tuple[int, int]:
+    """This process's rank and the number of ranks, as torchrun tells them. Errors: BertctlError if it cannot be."""
+    rank, world_size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
+    if not (rank.isdecimal() and world_size.isdecimal() and int(rank) < int(world_size)):
+        problem = f"got RANK={rank} and WORLD_SIZE={world_size}, expected a rank from 0 to the number of ranks minus 1"
+        raise BertctlError(problem, hint="unset both, or start with torchrun, which sets them")
+    return int(rank), int(world_size)
+
+
 @contextlib.contextmanager
 def start(precision: str) -> Iterator[Runtime]:
     """The runtime of this process: one process, or the one among several that torchrun started."""
-    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    rank, world_size = place()
     device = torch.device("cpu")
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
