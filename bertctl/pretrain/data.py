@@ -55,13 +55,12 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
 
     Errors: BertctlError if one is not named or was changed, or if the pairs were built from other tokens.
     """
-    tokens = section.tokens
-    if tokens is None and section.pairs is not None:
-        tokens = tokens_of(section.pairs)
-    if section.pairs is None or tokens is None:
-        missing = "pairs" if section.pairs is None else "tokens"
-        raise BertctlError(f"{stage}.{missing}: not given", hint=f"add `--set {stage}.{missing}=FOLDER` or a workdir")
+    if section.pairs is None:
+        raise BertctlError(f"{stage}.pairs: not given", hint=f"add `--set {stage}.pairs=FOLDER` or a workdir")
     manifest = verify(section.pairs, kind="pairs")
+    tokens = section.tokens or tokens_of(section.pairs)
+    if tokens is None:
+        raise BertctlError(f"{stage}.tokens: not given", hint=f"add `--set {stage}.tokens=FOLDER` or a workdir")
     tokens_hash = tree_hash(tokens)
     if manifest.inputs.get("tokens") != tokens_hash:
         raise BertctlError(

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+import signal
 
 import pytest
 import torch
 
 from bertctl import signals
 from bertctl.artifacts.manifest import sha256_file, verify
-from bertctl.errors import BertctlError
+from bertctl.errors import BertctlError, Stopped
+from bertctl.pretrain import held_out
 from bertctl.pretrain.run import run
 from bertctl.variants.hf import load_model
 
@@ -91,6 +93,7 @@ def test_two_runs_have_the_same_bytes_and_another_seed_has_not(finished, section
         ({"encoder": {"size": "tiny", "max_position_embeddings": 16}}, "reads 16 tokens, the longest example has"),
         ({"encoder": {"size": "tinny"}}, "did you mean 'tiny'"),
         ({"phases": [{"name": "middle", "share": 1.0}]}, "examples-middle-train"),
+        ({"pairs": "tests"}, "expected the manifest of a finished bertctl folder"),
         ({"phases": [{"name": "short", "share": 0.5}] * 2}, "'short' twice"),
         ({"init_from": "nowhere/at/all"}, "nowhere/at/all"),
     ],
@@ -100,3 +103,31 @@ def test_what_cannot_work_is_refused_before_anything_is_written(fields, words, s
         run(section(**fields), out=tmp_path / "run", seed=0)
     assert words in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("call", [1, 2])  # in the middle, and after the last step
+def test_a_signal_while_scoring_saves_the_step_and_the_resumed_run_is_the_same(call, section, tmp_path, monkeypatch):
+    made = section(training={**TRAINING, "evaluate_every_steps": 6})
+    run(made, out=tmp_path / "whole", seed=1)
+    plain, calls = held_out.score_rows, []
+
+    def interrupted(*positional, **named):
+        calls.append(None)
+        if len(calls) == call:
+            signals.request(signal.SIGTERM)
+        return plain(*positional, **named)
+
+    monkeypatch.setattr(held_out, "score_rows", interrupted)
+    with pytest.raises(Stopped) as stopped:
+        run(made, out=tmp_path / "run", seed=1)
+    assert stopped.value.exit_status == 143
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("step-*")] == [f"step-{6 * call}"]
+    signals.clear()
+    run(made, out=tmp_path / "run", seed=1, resume=True)
+    hashes, logs = [], []
+    for out in (tmp_path / "whole", tmp_path / "run"):
+        hashes.append(sha256_file(out / "model" / "model.safetensors"))
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        logs.append([{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines])
+    assert hashes[0] == hashes[1]
+    assert logs[0] == logs[1]
