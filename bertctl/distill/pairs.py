@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertctl.console import Progress
@@ -20,7 +19,7 @@ from bertctl.metrics.masked_lm import masked_lm_metrics
 from bertctl.metrics.rows import Metric
 from bertctl.pretrain.batches import MaskedBatches
 from bertctl.pretrain.data import PretrainingData, make_batches, open_data
-from bertctl.pretrain.held_out import score_rows
+from bertctl.pretrain.held_out import rows_on_all_ranks
 from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch, Prefetch
@@ -121,15 +120,10 @@ class OnPairs:
         }
 
     def _rows(self, model: Model) -> NDArray[np.float64]:
-        """A row an example [N, 4], on every rank: each scores its share, and the sum over ranks puts them together."""
-        reader, runtime = self.data.held_out, self.runtime
-        most = min(self.section.held_out_examples, len(reader))
-        ids = np.linspace(0, len(reader) - 1, most).round().astype(np.int64)
-        rows = np.zeros((most, 4))
-        mine = slice(runtime.rank, None, runtime.world_size)
-        if len(ids[mine]):
-            rows[mine] = score_rows(PretrainingObjective(model), reader, ids[mine], self.batches)
-        return runtime.sum(torch.tensor(rows, device=runtime.device)).cpu().numpy()
+        """A row an example [N, 4], on every rank."""
+        reader = self.data.held_out
+        ids = np.linspace(0, len(reader) - 1, min(self.section.held_out_examples, len(reader))).round().astype(np.int64)
+        return rows_on_all_ranks(PretrainingObjective(model), reader, ids, self.batches)
 
 
 def open_pairs(

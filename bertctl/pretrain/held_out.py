@@ -1,5 +1,6 @@
 """Held-out scores of a masked language model, and the floor that they are compared with."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 from bertctl import signals
 from bertctl.artifacts.shards import TokenShards
 from bertctl.console import warn
+from bertctl.errors import Stopped
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.masking import Ids
 from bertctl.pretrain.objective import PretrainingObjective
@@ -37,6 +39,23 @@ def score_rows(
     return rows
 
 
+def rows_on_all_ranks(
+    objective: PretrainingObjective, reader: ExampleReader, ids: Ids, batches: MaskedBatches
+) -> NDArray[np.float64]:
+    """`score_rows` of examples that the ranks share among them; every rank gets all rows [len(ids), 4].
+
+    Errors: Stopped, on every rank if one got a signal: the others would wait for its share.
+    """
+    runtime: Runtime = batches.runtime
+    rows, mine = np.zeros((len(ids), 4)), slice(runtime.rank, None, runtime.world_size)
+    with contextlib.suppress(Stopped):  # raised below, when the others know of it
+        rows[mine] = score_rows(objective, reader, ids[mine], batches)
+    stop = runtime.agree_on_signal()
+    if stop:
+        raise Stopped(stop, "stopped while scoring held-out examples")
+    return runtime.sum(torch.tensor(rows, device=runtime.device)).cpu().numpy()
+
+
 def batch_rows(objective: PretrainingObjective, batch: Batch, runtime: Runtime) -> NDArray[np.float64]:
     """Sums for each of the B examples of a masked batch [B, 4]: loss, right tokens, masked tokens, right pairs."""
     batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
@@ -57,12 +76,10 @@ def batch_rows(objective: PretrainingObjective, batch: Batch, runtime: Runtime) 
 def evaluate_held_out(
     objective: PretrainingObjective, reader: ExampleReader, batches: MaskedBatches, most: int
 ) -> dict[str, Any]:
-    """Loss (nats), perplexity, accuracy over masked tokens; accuracy over pairs. Over all ranks, each example once."""
-    runtime: Runtime = batches.runtime
+    """Loss (nats), perplexity, accuracy over masked tokens; accuracy over pairs. Over all ranks, each example once.
+    Errors: Stopped, on every rank."""
     ids = np.linspace(0, len(reader) - 1, min(most, len(reader))).round().astype(np.int64)
-    mine = ids[runtime.rank :: runtime.world_size]
-    sums = score_rows(objective, reader, mine, batches).sum(axis=0) if len(mine) else np.zeros(4)
-    loss, right, tokens, pairs = runtime.sum(torch.tensor(sums, device=runtime.device)).tolist()
+    loss, right, tokens, pairs = rows_on_all_ranks(objective, reader, ids, batches).sum(axis=0).tolist()
     result: dict[str, Any] = {"examples": len(ids), "masked_tokens": int(tokens)}
     result |= {"mlm_loss": loss / max(tokens, 1), "mlm_accuracy": right / max(tokens, 1)}
     result["perplexity"] = math.exp(min(result["mlm_loss"], 700.0))

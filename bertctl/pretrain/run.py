@@ -44,6 +44,12 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
         optimizer = build_optimizer(training.optimizer, objective)
         batches = make_batches(section, data, model.config, steps=steps, seed=seed, runtime=runtime)
         fingerprint = fingerprint_of(section, data, seed=seed, steps=steps, precision=str(runtime.dtype))
+
+        def evaluate(folder: RunFolder, step: int) -> dict[str, Any]:
+            found = evaluate_held_out(objective, data.held_out, batches, section.held_out_examples)
+            folder.log({"step": step, "split": "held_out", **found})
+            return found
+
         with RunFolder(
             out,
             kind="pretrain",
@@ -59,7 +65,7 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
             start, meter = folder.restore(model, optimizer), Meter()
             entropy = unigram_entropy(data.shards, batches.masking.ordinary_ids)
             note(f"pretrain: {describe(model)} on {runtimes.describe(runtime)}; unigram entropy {entropy:.3f} nats")
-            evaluation: dict[str, Any] = {}
+            evaluation = evaluate(folder, start) if folder.state.get("evaluation_owed") else {}
             micro_batches = Prefetch(batches, steps)
             with Progress("pretrain", "steps", steps, start=start) as progress:
                 for step in fit(
@@ -79,12 +85,15 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
                         speed = meter.lap()
                         folder.log(step_line(step, speed))
                         progress.update(step.number, f"loss {step.loss:.3f}  {speed:,.0f} tokens/s")
-                    if last or due(step.number, training.evaluate_every_steps):
-                        evaluation = evaluate_held_out(objective, data.held_out, batches, section.held_out_examples)
-                        folder.log({"step": step.number, "split": "held_out", **evaluation})
                     stop = runtime.agree_on_signal()
+                    owed = last or due(step.number, training.evaluate_every_steps)
+                    if owed and not stop:
+                        try:
+                            evaluation, owed = evaluate(folder, step.number), False
+                        except Stopped as stopped:  # done after the resume; the step itself must not be lost
+                            stop = stopped.signal_number
                     if stop or due(step.number, training.save_every_steps):
-                        folder.save(step.number, model, optimizer)
+                        folder.save(step.number, model, optimizer, {"evaluation_owed": owed})
                     if stop:
                         raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
             micro_batches.close()

@@ -15,12 +15,12 @@ import torch
 from bertctl import signals
 from bertctl.artifacts.manifest import verify
 from bertctl.artifacts.tensors import load_tensors
-from bertctl.distill import pairs
 from bertctl.distill.run import compare, run
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError, Stopped
 from bertctl.heads.model import Model
 from bertctl.metrics.classification import classification_metrics
+from bertctl.pretrain import held_out
 from bertctl.pretrain.config import PretrainSection
 from bertctl.pretrain.run import run as pretrain
 from bertctl.recipe.load import build_recipe
@@ -143,13 +143,13 @@ def test_a_signal_saves_the_step_and_the_resumed_run_has_the_same_bytes(
     whole, on_pairs, tmp_path, model_hash, monkeypatch
 ):
     out, section = tmp_path / "run", on_pairs({"save_every_steps": 10, "evaluate_every_steps": 20})
-    plain = pairs.score_rows
+    plain = held_out.score_rows
 
     def stop_while_scoring(*positional, **named):
         signals.request(signal.SIGTERM)
         return plain(*positional, **named)
 
-    monkeypatch.setattr(pairs, "score_rows", stop_while_scoring)
+    monkeypatch.setattr(held_out, "score_rows", stop_while_scoring)
     with pytest.raises(Stopped) as stopped:
         run(section, out=out, seed=3)
     assert stopped.value.exit_status == 143
