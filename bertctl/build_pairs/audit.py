@@ -65,7 +65,7 @@ def _shares(reader: Any, sample: np.ndarray, unit: Any, seed: int) -> dict[str, 
     rules = Masking(tokenizer.mask_id, ordinary_ids(tokenizer.vocab_size, tokenizer.special_ids), unit=unit)
     ordinary, counts = 0, np.zeros(5, dtype=np.int64)
     for number, ids in enumerate(sample):
-        batch = masked_batch(reader, ids, np.full(len(ids), number), masking=rules, seed=seed, segments=True)
+        batch = masked_batch(reader, ids, np.full(len(ids), number), masking=rules, seed=seed)
         rows = reader.rows(ids)
         places, before = batch["masked_positions"].numpy(), batch["labels"].numpy()
         after = batch["input_ids"].numpy().reshape(-1)[places]

@@ -147,7 +147,7 @@ def open_pairs(
             "optimizer": section.training.optimizer.model_copy(update={"lr": rate}),
         }
     )
-    batches = make_batches(section, data, model.config, steps=training.steps or 1, seed=seed, runtime=runtime)
+    batches = make_batches(section, data, steps=training.steps or 1, seed=seed, runtime=runtime)
     pairs = data.held_out.has_pairs() and "sentence_pair" in model.head_outputs
     reader = MaskedReader(section.soft_positions, pairs)
     return OnPairs(section, data, training, batches, reader, runtime, seed)

@@ -23,9 +23,11 @@ class Embeddings(nn.Module):
         self.project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position: NoPosition) -> Tensor:
-        """[B, T] ids -> [B, T, E]; without `token_type_ids` every token belongs to segment 0."""
+        """[B, T] ids -> [B, T, E]; every token belongs to segment 0 without `token_type_ids`, and where there is no
+        other segment."""
         embedded = self.word(input_ids)
         if self.segment is not None:
-            embedded = embedded + (self.segment.weight[0] if token_type_ids is None else self.segment(token_type_ids))
+            single = token_type_ids is None or self.segment.num_embeddings == 1
+            embedded = embedded + (self.segment.weight[0] if single else self.segment(token_type_ids))
         embedded = self.dropout(self.norm(position.add(embedded)))
         return embedded if self.project is None else self.project(embedded)

@@ -93,7 +93,6 @@ def score_pairs(
         micro_batch_size=None,
         masking=make_masking(section.masking, tokenizer),
         seed=seed,
-        segments=objective.model.config.type_vocab_size > 0,
         runtime=runtime,
     )
     ids = np.linspace(0, len(reader) - 1, min(section.held_out_examples, len(reader))).round().astype(np.int64)

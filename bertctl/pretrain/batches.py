@@ -79,9 +79,9 @@ class ExampleReader:
         return bool(len(self) and self.examples.columns["label"][0] >= 0)
 
 
-def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Masking, seed: int, segments: bool) -> Batch:
+def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Masking, seed: int) -> Batch:
     """One micro-batch as tensors: input_ids, attention_mask, token_type_ids [B, T], masked_positions [N] (indices into
-    the flattened batch), labels [N], and pair_labels [B] if there are pairs. `segments` False leaves segments out."""
+    the flattened batch), labels [N], and pair_labels [B] if there are pairs."""
     rows = reader.rows(ids)
     eligible = rows.attention_mask & ~rows.special & (rows.input_ids != reader.tokenizer.unk_id)
     masked, chosen = mask_tokens(rows.input_ids, eligible, rows.word_starts, ids, epochs, masking=masking, seed=seed)
@@ -89,11 +89,10 @@ def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Maski
     arrays: dict[str, NDArray[np.generic]] = {
         "input_ids": masked,
         "attention_mask": rows.attention_mask,
+        "token_type_ids": rows.token_type_ids,
         "masked_positions": positions,
         "labels": rows.input_ids.reshape(-1)[positions],
     }
-    if segments:
-        arrays["token_type_ids"] = rows.token_type_ids
     if reader.has_pairs():
         arrays["pair_labels"] = reader.labels(ids)
     return to_tensors(arrays)
@@ -117,7 +116,6 @@ class MaskedBatches:
     micro_batch_size: int | None
     masking: Masking
     seed: int
-    segments: bool
     runtime: Runtime
 
     def __call__(self, step: int) -> list[Batch]:
@@ -144,7 +142,7 @@ class MaskedBatches:
 
     def batch(self, reader: ExampleReader, ids: Ids, epochs: Ids) -> Batch:
         """Examples `ids` [B] with the masks of `epochs` [B]."""
-        return masked_batch(reader, ids, epochs, masking=self.masking, seed=self.seed, segments=self.segments)
+        return masked_batch(reader, ids, epochs, masking=self.masking, seed=self.seed)
 
     def held_out(self, reader: ExampleReader, ids: Ids) -> Batch:
         """Held-out examples with masks that never change."""

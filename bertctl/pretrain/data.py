@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from bertctl.artifacts.examples import Examples, phases
 from bertctl.artifacts.manifest import tree_hash, verify
 from bertctl.artifacts.shards import TokenShards
-from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches, Phase
 from bertctl.pretrain.config import MaskingSection, PhaseSection
@@ -97,7 +96,7 @@ def tokens_of(pairs: Path) -> Path | None:
 
 
 def make_batches(
-    section: ReadsPairs, data: PretrainingData, config: EncoderConfig, *, steps: int, seed: int, runtime: Runtime
+    section: ReadsPairs, data: PretrainingData, *, steps: int, seed: int, runtime: Runtime
 ) -> MaskedBatches:
     """The micro-batches of every step. Errors: BertctlError if the batch does not divide among the ranks."""
     training = section.training
@@ -109,7 +108,6 @@ def make_batches(
         micro_batch_size=training.micro_batch_size,
         masking=make_masking(section.masking, data.tokenizer),
         seed=seed,
-        segments=config.type_vocab_size > 0,
         runtime=runtime,
     )
 

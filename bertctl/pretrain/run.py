@@ -42,7 +42,7 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
         objective = PretrainingObjective(model).to(runtime.device)
         model.encoder.gradient_checkpointing = training.gradient_checkpointing
         optimizer = build_optimizer(training.optimizer, objective)
-        batches = make_batches(section, data, model.config, steps=steps, seed=seed, runtime=runtime)
+        batches = make_batches(section, data, steps=steps, seed=seed, runtime=runtime)
         fingerprint = fingerprint_of(section, data, seed=seed, steps=steps, precision=str(runtime.dtype))
 
         def evaluate(folder: RunFolder, step: int) -> dict[str, Any]:

@@ -25,11 +25,12 @@ CHUNK_EXAMPLES = 2048  # encoded, scored and turned into predictions at a time, 
 def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
     """One batch: input_ids, attention_mask, token_type_ids [B, T], and labels [B] or [B, T] if the features have them.
 
-    Segments are left out for an encoder that knows one at most.
+    No wider than `model` reads. Segments are there for any model: one without them may have a teacher that has them.
     """
-    columns: dict[str, list[Any]] = {"input_ids": [f.input_ids for f in features]}
-    if model.config.type_vocab_size > 1:
-        columns["token_type_ids"] = [f.token_type_ids for f in features]
+    columns: dict[str, list[Any]] = {
+        "input_ids": [f.input_ids for f in features],
+        "token_type_ids": [f.token_type_ids for f in features],
+    }
     labels = [f.labels for f in features]
     per_token = [row for row in labels if isinstance(row, list)]
     if len(per_token) == len(labels):

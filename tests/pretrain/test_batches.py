@@ -7,7 +7,6 @@ import torch
 from bertctl.errors import BertctlError
 from bertctl.pretrain.data import make_batches, open_data, plan_phases
 from bertctl.training.runtime import Runtime
-from bertctl.variants.config import encoder_config
 
 CPU = torch.device("cpu")
 
@@ -16,9 +15,8 @@ CPU = torch.device("cpu")
 def batches(data, section):
     def make(*, rank=0, world_size=1, steps=40, **training):
         made = section(training={"batch_size": 8, **training})
-        config = encoder_config(made.encoder, vocab_size=data.tokenizer.vocab_size, pad_token_id=0)
         runtime = Runtime(CPU, torch.float32, rank, world_size)
-        return make_batches(made, data, config, steps=steps, seed=5, runtime=runtime)
+        return make_batches(made, data, steps=steps, seed=5, runtime=runtime)
 
     return make
 

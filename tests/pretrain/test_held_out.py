@@ -20,7 +20,7 @@ def scored(data, section):
     torch.manual_seed(0)
     objective = PretrainingObjective(Model(config, {"masked_lm": 0, "sentence_pair": 2}))
     runtime = Runtime(torch.device("cpu"), torch.float32)
-    return objective, make_batches(made, data, config, steps=1, seed=5, runtime=runtime)
+    return objective, make_batches(made, data, steps=1, seed=5, runtime=runtime)
 
 
 def test_rows_do_not_depend_on_the_batch_size(scored, data):

@@ -91,11 +91,15 @@ def test_a_batch_is_never_wider_than_the_encoder_reads(features):
     )
 
 
-def test_an_encoder_with_one_segment_gets_no_segments(features):
-    one = Model(replace(CONFIG, type_vocab_size=1), {"sequence": 3})
+@pytest.mark.parametrize("segments", [0, 1, 2])
+def test_segments_are_there_for_a_teacher_whatever_the_student_knows(features, segments):
+    model = Model(replace(CONFIG, type_vocab_size=segments), {"sequence": 3}).eval()
     pair = [replace(features[0], token_type_ids=[0, *[1] * (len(features[0].input_ids) - 1)])]
-    assert "token_type_ids" not in collate(pair, one, 0)
-    assert collate(pair, Model(CONFIG, {"sequence": 3}), 0)["token_type_ids"][0, 1] == 1
+    batch = collate(pair, model, 0)
+    assert batch["token_type_ids"][0, 1] == 1
+    with_segments = model(batch["input_ids"], batch.get("attention_mask"), batch["token_type_ids"])
+    without = model(batch["input_ids"], batch.get("attention_mask"))
+    assert torch.equal(with_segments.last_hidden_state, without.last_hidden_state) == (segments < 2)
 
 
 @pytest.mark.parametrize("head", ["sequence", "token"])
