@@ -4,6 +4,7 @@ Shapes: B batch, T tokens, N masked positions.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +43,16 @@ class ExampleReader:
     def __len__(self) -> int:
         return len(self.examples)
 
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest example; no batch is wider, so an encoder that reads so many reads them all."""
+        return int(self.examples.lengths().max())
+
     def rows(self, ids: Ids) -> Rows:
         """The examples `ids` [B], in that order."""
         columns = {name: column[ids] for name, column in self.examples.columns.items()}
         lengths = self.examples.lengths(ids)
-        width = -(-int(lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+        width = min(-(-int(lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE, self.longest)
         input_ids = np.full((len(ids), width), self.tokenizer.pad_id, dtype=np.int64)
         token_type_ids = np.zeros_like(input_ids)
         word_starts, special = np.zeros(input_ids.shape, dtype=bool), np.zeros(input_ids.shape, dtype=bool)

@@ -46,7 +46,7 @@ class PretrainingData:
     @property
     def longest(self) -> int:
         """Tokens of the longest example."""
-        return max(int(reader.examples.lengths().max()) for reader in (*self.train.values(), self.held_out))
+        return max(reader.longest for reader in (*self.train.values(), self.held_out))
 
 
 def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:

@@ -9,9 +9,12 @@ import torch
 
 from bertctl import signals
 from bertctl.artifacts.manifest import sha256_file, verify
+from bertctl.build_pairs.config import BuildPairsSection
+from bertctl.build_pairs.run import run as build_pairs
 from bertctl.errors import BertctlError, Stopped
 from bertctl.pretrain import held_out
 from bertctl.pretrain.run import run
+from bertctl.recipe.load import build_recipe
 from bertctl.variants.hf import load_model
 
 TRAINING = {"steps": 12, "batch_size": 8, "optimizer": {"lr": 3e-3}, "precision": "float32", "log_every_steps": 4}
@@ -131,3 +134,12 @@ def test_a_signal_while_scoring_saves_the_step_and_the_resumed_run_is_the_same(c
         logs.append([{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines])
     assert hashes[0] == hashes[1]
     assert logs[0] == logs[1]
+
+
+def test_an_encoder_that_reads_just_the_longest_example_reads_its_batch(section, pairs, tmp_path):
+    tree = {"tokens": str(pairs.parent / "tokens"), "sequence_length": 21, "held_out_fraction": 0.2}  # rounded up: 24
+    build_pairs(build_recipe(tree, BuildPairsSection), out=tmp_path / "pairs", seed=0)
+    encoder = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    made = section(training={**TRAINING, "steps": 2}, encoder={**encoder, "max_position_embeddings": 21})
+    made = made.model_copy(update={"pairs": tmp_path / "pairs", "tokens": pairs.parent / "tokens"})
+    assert run(made, out=tmp_path / "run", seed=1)["steps"] == 2
