@@ -39,9 +39,11 @@ def first_token(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 def max_pool(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Largest value over real tokens, for each of the E places. Shapes: as `mean_pool`."""
-    if attention_mask is not None:
-        hidden = hidden.masked_fill(~attention_mask.bool().unsqueeze(-1), float("-inf"))
-    return hidden.amax(dim=1)
+    if attention_mask is None:
+        return hidden.amax(dim=1)
+    real = attention_mask.bool()
+    largest = hidden.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(dim=1)
+    return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
 
 
 POOLINGS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {

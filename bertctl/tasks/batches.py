@@ -77,9 +77,11 @@ class TrainingBatches:
         return collate([self.features[i] for i in ids], self.model, self.pad_id)
 
     def _nothing(self, ids: NDArray[np.int64]) -> Batch:
-        """A batch without a label, for a rank that a short batch leaves without an example: ranks must keep step."""
+        """A batch without a label and without a real token, which some losses are divided by, for a rank that a short
+        batch leaves without an example: ranks must keep step."""
         batch = self._batch(ids)
-        return batch | {"labels": torch.full_like(batch["labels"], IGNORED)}
+        nothing = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
+        return batch | {"labels": torch.full_like(batch["labels"], IGNORED), "attention_mask": nothing}
 
 
 @dataclass(frozen=True)

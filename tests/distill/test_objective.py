@@ -10,6 +10,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import EncoderOutput
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
+from bertctl.tasks.task import IGNORED
 from bertctl.training.loop import fit
 from bertctl.training.runtime import Runtime
 
@@ -189,3 +190,16 @@ def test_a_task_is_averaged_over_its_labels(head):
     assert torch.allclose(found["soft_targets"], 9 * expected, rtol=1e-4)
     assert torch.allclose(found["hard_labels"], nn.functional.cross_entropy(logits[0], labels, reduction="sum"))
     assert isinstance(TaskReader(head).predict(student, student(batch["input_ids"]), batch), Predicted)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_a_batch_without_a_token_or_label_counts_for_nothing_and_has_a_gradient_of_zeros(pooling):
+    """What a rank without an example gets, when a batch is short."""
+    batch = masked_batch([5], 8)
+    batch |= {"attention_mask": torch.zeros(1, 8, dtype=torch.bool), "labels": torch.tensor([IGNORED])}
+    student, teacher = models({"sequence": 3}, pooling=pooling)
+    weights = dict.fromkeys([*LOSSES, "hard_labels"], 1.0)
+    objective = DistillationObjective(student, teacher, TaskReader("sequence"), weights=weights, temperature=2.0)
+    assert {name: int(count) for name, count in objective.counts(batch).items()} == dict.fromkeys(weights, 0)
+    sum(objective(batch).values()).backward()
+    assert all(p.grad.abs().max() == 0 for p in student.parameters())

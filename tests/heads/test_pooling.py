@@ -29,6 +29,16 @@ def test_poolings_are_their_definitions_over_real_tokens():
             torch.testing.assert_close(POOLINGS[name](hidden, mask)[row], expected)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_a_row_without_a_real_token_gives_zeros_and_no_gradient(pooling):
+    hidden = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    pooled = POOLINGS[pooling](hidden, torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool))
+    pooled.sum().backward()
+    assert pooled[1].tolist() == [0.0, 0.0, 0.0]
+    assert hidden.grad[1].abs().max() == 0
+    assert hidden.grad[0].abs().max() > 0
+
+
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
 def test_padding_does_not_change_what_a_head_says(pooling):
     model = Model(EncoderConfig(**SIZES, pooling=pooling), {"sequence": 3}).eval()

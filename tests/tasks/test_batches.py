@@ -81,6 +81,13 @@ def test_ranks_share_a_step_and_keep_step(features, micro, world_size):
         assert sorted(labelled) == sorted(ids_of(one(step)))
 
 
+def test_a_rank_without_an_example_has_neither_label_nor_token(features):
+    made = batches(features[:10], runtime=replace(CPU, rank=2, world_size=3))
+    short = [batch for step in (1, 2) for batch in made(step) if (batch["labels"] == IGNORED).all()]
+    assert len(short) == 1  # one of the two batches has 2 examples
+    assert int(short[0]["attention_mask"].sum()) == 0
+
+
 def test_a_batch_is_never_wider_than_the_encoder_reads(features):
     model = Model(CONFIG, {"sequence": 3})
     assert collate([f for f in features if len(f.input_ids) == 60][:1], model, 0)["input_ids"].shape == (1, 60)
