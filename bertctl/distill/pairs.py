@@ -27,7 +27,7 @@ from bertctl.training.config import TrainingSection
 from bertctl.training.loop import fit
 from bertctl.training.meter import Meter
 from bertctl.training.optim import build_optimizer
-from bertctl.training.run_folder import RunFolder
+from bertctl.training.run_folder import RunFolder, restore_together
 from bertctl.training.runtime import Runtime
 from bertctl.training.schedule import lr_share
 from bertctl.training.steps import due, step_line
@@ -70,7 +70,7 @@ class OnPairs:
         """Train the student in `folder`, from its newest checkpoint if there is one. Errors: NonFinite, Stopped."""
         training, steps = self.training, self.training.steps or 1
         optimizer = build_optimizer(training.optimizer, objective)
-        start, meter = folder.restore(objective, optimizer), Meter()
+        start, meter = restore_together(folder, objective, optimizer, self.runtime), Meter()
         micro_batches = Prefetch(self.batches, steps)
         with Progress("distill", "steps", steps, start=start) as progress:
             for step in fit(

@@ -23,7 +23,7 @@ from bertctl.training.config import TrainingSection
 from bertctl.training.loop import Step, fit
 from bertctl.training.meter import Meter
 from bertctl.training.optim import build_optimizer
-from bertctl.training.run_folder import RunFolder
+from bertctl.training.run_folder import RunFolder, restore_together
 from bertctl.training.runtime import Runtime
 from bertctl.training.schedule import lr_share
 from bertctl.training.steps import due, step_line
@@ -56,7 +56,7 @@ class Trainee:
 
     def restore(self, folder: RunFolder) -> int:
         """Load the newest checkpoint, if there is one; returns its step."""
-        start = folder.restore(self.objective, self.optimizer)
+        start = restore_together(folder, self.objective, self.optimizer, self.runtime)
         self.best = Best.from_state(folder.state)
         return start
 

@@ -20,7 +20,7 @@ from bertctl.training.loop import fit
 from bertctl.training.meter import Meter
 from bertctl.training.optim import build_optimizer
 from bertctl.training.origin import origin_hash
-from bertctl.training.run_folder import RunFolder
+from bertctl.training.run_folder import RunFolder, restore_together
 from bertctl.training.schedule import lr_share
 from bertctl.training.steps import describe, due, step_line
 from bertctl.variants.config import encoder_config
@@ -62,7 +62,7 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
             if folder.finished:
                 note(f"{out}: this run is finished; nothing to do")
                 return folder.result
-            start, meter = folder.restore(model, optimizer), Meter()
+            start, meter = restore_together(folder, model, optimizer, runtime), Meter()
             entropy = unigram_entropy(data.shards, batches.masking.ordinary_ids)
             note(f"pretrain: {describe(model)} on {runtimes.describe(runtime)}; unigram entropy {entropy:.3f} nats")
             evaluation = evaluate(folder, start) if folder.state.get("evaluation_owed") else {}

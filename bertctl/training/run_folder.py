@@ -29,6 +29,7 @@ from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify, write_manifest
 from bertctl.artifacts.tensors import load_tensors, save_tensors
 from bertctl.errors import BertctlError, NonFinite, raise_problems
+from bertctl.training.runtime import Runtime
 from bertctl.training.state import (
     load_model_tensors,
     load_optimizer_tensors,
@@ -187,6 +188,12 @@ class RunFolder:
             _check_finite(load_tensors(temp / "model.safetensors"), "the finished model")
         write_whole(self.out / "result.json", json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
         write_manifest(self.out, kind=self.kind, inputs=self.inputs, facts={"fingerprint": self.fingerprint})
+
+
+def restore_together(folder: RunFolder, model: nn.Module, optimizer: torch.optim.Optimizer, runtime: Runtime) -> int:
+    """`RunFolder.restore` on every rank. Errors: as there, and WorkerLost if the ranks found different steps."""
+    runtime.barrier()  # until then rank 0 may be putting back what a kill left between two renames
+    return runtime.agreed(folder.restore(model, optimizer), "the step of the newest checkpoint")
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -61,6 +61,18 @@ class Runtime:
                 signals.request(int(number.item()))
         return signals.pending()
 
+    def agreed(self, number: int, what: str) -> int:
+        """`number`, which is the same on every rank. Errors: WorkerLost if it is not."""
+        if self.world_size > 1:
+            ends = torch.tensor([number, -number], device=self.device)
+            with lost_worker():
+                dist.all_reduce(ends, op=dist.ReduceOp.MAX)
+            largest, smallest = int(ends[0]), -int(ends[1])
+            if smallest != largest:
+                problem = f"the ranks disagree on {what}: got {number} on this one, and {smallest} to {largest} on all"
+                raise WorkerLost(problem, hint="every rank must see the same files")
+        return number
+
     def barrier(self) -> None:
         """Wait for the other ranks."""
         if self.world_size > 1:

@@ -17,7 +17,8 @@ from bertctl.artifacts.checkpoint import latest_checkpoint
 from bertctl.artifacts.manifest import tree_hash, verify
 from bertctl.artifacts.tensors import load_tensors, save_tensors
 from bertctl.errors import BertctlError, EnvironmentFault, NonFinite
-from bertctl.training.run_folder import RunFolder
+from bertctl.training.run_folder import RunFolder, restore_together
+from bertctl.training.runtime import Runtime
 from bertctl.training.state import model_tensors
 
 STEPS, SAVE_EVERY = 9, 2
@@ -270,3 +271,17 @@ def test_a_full_disk_keeps_the_checkpoints(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     print(json.dumps(list(drive(Path(sys.argv[1])))))
+
+
+def test_a_rank_looks_for_the_checkpoint_when_the_first_one_has_put_it_back(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(out, stop_after=4)
+    hidden = (out / "checkpoints" / "step-4").rename(out / "checkpoints" / "aside")
+
+    class SecondRank(Runtime):
+        def barrier(self) -> None:
+            hidden.rename(out / "checkpoints" / "step-4")  # what rank 0 does meanwhile
+
+    with RunFolder(out, kind="pretrain", resume=True, keep=2, fingerprint=FINGERPRINT, rank=1) as folder:
+        runtime = SecondRank(torch.device("cpu"), torch.float32, rank=1)
+        assert restore_together(folder, *parts(), runtime) == 4

@@ -1,8 +1,11 @@
 """What torchrun tells a process."""
 
-import pytest
+from dataclasses import replace
 
-from bertctl.errors import BertctlError
+import pytest
+import torch
+
+from bertctl.errors import BertctlError, WorkerLost
 from bertctl.training import runtime
 
 
@@ -18,3 +21,20 @@ def test_a_process_on_its_own_is_the_first_of_one(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     assert runtime.place() == (0, 1)
+
+
+@pytest.mark.parametrize(("here", "elsewhere"), [(5, 5), (5, 0), (0, 5)])
+def test_ranks_that_disagree_stop(here, elsewhere, monkeypatch):
+    def with_the_other_rank(tensor, op):
+        assert op == runtime.dist.ReduceOp.MAX
+        tensor.copy_(torch.maximum(tensor, torch.tensor([elsewhere, -elsewhere])))
+
+    monkeypatch.setattr(runtime.dist, "all_reduce", with_the_other_rank)
+    alone = runtime.Runtime(torch.device("cpu"), torch.float32)
+    assert alone.agreed(here, "the step") == here
+    two = replace(alone, world_size=2)
+    if here == elsewhere:
+        assert two.agreed(here, "the step") == here
+    else:
+        with pytest.raises(WorkerLost, match=f"disagree on the step: got {here} on this one, and 0 to 5 on all"):
+            two.agreed(here, "the step")
