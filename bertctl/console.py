@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +24,10 @@ def note(text: str) -> None:
 
 
 def _tell(text: str, end: str) -> None:
-    """To whoever watches; that nobody does any more (`2>&1 | head`) is no reason to end a run."""
+    """To whoever watches; that nobody does any more (`2>&1 | head`) is no reason to end a run. Of several ranks the
+    first one speaks for all; how a rank fails is an error, which is told elsewhere."""
+    if os.environ.get("RANK", "0") != "0":
+        return
     with contextlib.suppress(BrokenPipeError):
         print(text, file=sys.stderr, end=end, flush=True)
 
