@@ -87,6 +87,10 @@ def score_pairs(
         raise BertctlError(f"{section.model}: has another vocabulary than {tokens}", hint="score it on text")
     examples = Examples(pairs / f"examples-{phases(pairs)[-1]}-held_out.safetensors")
     reader = ExampleReader(TokenShards(tokens), examples, tokenizer)
+    most = objective.model.config.max_position_embeddings
+    if reader.longest > most:
+        problem = f"{section.model}: reads {most} tokens, the longest example of {pairs} has {reader.longest}"
+        raise BertctlError(problem, hint="score it on text, which is cut into windows that fit")
     batches = MaskedBatches(
         phases=[],
         batch_size=section.batch_size,

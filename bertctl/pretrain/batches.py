@@ -46,7 +46,7 @@ class ExampleReader:
     @cached_property
     def longest(self) -> int:
         """Tokens of the longest example; no batch is wider, so an encoder that reads so many reads them all."""
-        return int(self.examples.lengths().max())
+        return int(self.examples.lengths().max(initial=0))
 
     def rows(self, ids: Ids) -> Rows:
         """The examples `ids` [B], in that order."""

@@ -14,6 +14,7 @@ from bertctl.artifacts.examples import Examples
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.run import run
+from bertctl.heads.model import Model
 from bertctl.recipe.load import build_recipe
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.variants.hf import load_model, save_model
@@ -150,3 +151,13 @@ def test_pairs_of_another_vocabulary_are_refused(masked, tokenizer, shards, tmp_
         run(section(model=str(other), pairs=str(pairs), tokens=str(tokens)), out=tmp_path / "out", seed=0)
     with pytest.raises(BertctlError, match="`tokens` is not given"):
         run(section(model=str(masked), pairs=str(pairs)), out=tmp_path / "out", seed=0)
+
+
+def test_pairs_that_are_longer_than_the_model_reads_are_refused(masked, tokenizer, shards, tmp_path):
+    tokens, pairs = shards
+    short = tmp_path / "short"
+    short.mkdir()
+    config = dataclasses.replace(load_model(masked).model.config, max_position_embeddings=8)
+    save_model(short, Model(config, {"masked_lm": 0}), tokenizer)
+    with pytest.raises(BertctlError, match="reads 8 tokens, the longest example of .* has "):
+        run(section(model=str(short), pairs=str(pairs), tokens=str(tokens)), out=tmp_path / "out", seed=0)
