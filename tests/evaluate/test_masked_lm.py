@@ -159,5 +159,5 @@ def test_pairs_that_are_longer_than_the_model_reads_are_refused(masked, tokenize
     short.mkdir()
     config = dataclasses.replace(load_model(masked).model.config, max_position_embeddings=8)
     save_model(short, Model(config, {"masked_lm": 0}), tokenizer)
-    with pytest.raises(BertctlError, match="reads 8 tokens, the longest example of .* has "):
+    with pytest.raises(BertctlError, match=r"reads 8 tokens, the longest example of .* has "):
         run(section(model=str(short), pairs=str(pairs), tokens=str(tokens)), out=tmp_path / "out", seed=0)
