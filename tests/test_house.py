@@ -189,3 +189,9 @@ def test_the_options_of_a_command_are_frozen(command):
     parameters = typer.main.get_command(single).params
     options = [option for one in parameters if one.param_type_name == "option" for option in one.opts]
     assert options == OPTIONS[command]
+
+
+def test_the_demo_says_first_what_was_measured():
+    first = (Path(bertctl.__file__).parents[1] / "recipes" / "demo.yaml").read_text(encoding="utf-8").splitlines()[0]
+    pattern = r"# bertctl run recipes/demo\.yaml +2 CPU cores: about \d+ min, held-out MLM loss \d\.\d+"
+    assert re.fullmatch(pattern, first)
