@@ -1,6 +1,6 @@
 # bertctl on a CUDA box:
 #   docker build -t bertctl .
-#   docker run --gpus all --shm-size 2g -v "$PWD":/work bertctl run recipes/demo.yaml
+#   docker run --gpus all --shm-size 2g -v "$PWD":/data bertctl run recipes/demo.yaml
 ARG TORCH_IMAGE=pytorch/pytorch:2.13.0-cuda12.8-cudnn9-runtime
 FROM ${TORCH_IMAGE}
 
@@ -18,8 +18,8 @@ RUN python -c 'import torch; print(torch.__version__)' > /tmp/torch-before \
     && python -c 'import torch; print(torch.__version__)' | diff /tmp/torch-before - \
     && rm /tmp/torch-before /tmp/constraints.txt
 
-RUN useradd --create-home --uid 10001 bertctl && mkdir /work && chown bertctl /work
+RUN useradd --create-home --uid 10001 bertctl && mkdir /data && chown bertctl /data
 USER bertctl
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["bertctl"]
 CMD ["--help"]
