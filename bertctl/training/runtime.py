@@ -121,7 +121,6 @@ def start(precision: str) -> Iterator[Runtime]:
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
-        torch.set_float32_matmul_precision("high")
     bf16 = precision == "bf16" or (precision == "auto" and supports_bf16(device))
     if world_size > 1:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=RANK_TIMEOUT)
