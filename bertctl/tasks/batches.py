@@ -93,7 +93,12 @@ class Chunk:
 
 
 def encode_chunks(
-    task: Task, examples: Sequence[Any], tokenizer: Tokenizer, labels: Sequence[str], max_length: int, overlap: int
+    task: Task,
+    examples: Sequence[Any],
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    max_length: int,
+    overlap: int | None,
 ) -> Iterator[Chunk]:
     """All examples in order, encoded a chunk at a time."""
     for begin in range(0, len(examples), CHUNK_EXAMPLES):

@@ -72,7 +72,11 @@ def input_example(record: str | Mapping[str, Any], data: DataSection, where: str
 
 
 def encode(
-    examples: Sequence[TextExample], tokenizer: Tokenizer, label_names: Sequence[str], max_length: int, overlap: int
+    examples: Sequence[TextExample],
+    tokenizer: Tokenizer,
+    label_names: Sequence[str],
+    max_length: int,
+    overlap: int | None,
 ) -> list[Features]:
     """One feature an example, labelled with the number of its label. `overlap` means nothing here."""
     number = {name: place for place, name in enumerate(label_names)}

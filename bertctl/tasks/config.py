@@ -66,8 +66,9 @@ class DataSection(Section):
     """What to do with gold tags that no scheme, or not the named one, writes this way (an I- after O in BIO)."""
     long_text: Literal["cut", "refuse"] = "cut"
     """Texts longer than the model: cut and counted, or refused. Token labels are windowed instead, nothing is lost."""
-    overlap_tokens: int = Field(default=32, ge=0)
-    """Word pieces that neighbouring windows of a long sentence share (token labels)."""
+    overlap_tokens: int | None = Field(default=None, ge=0)
+    """Word pieces that neighbouring windows of a long sentence share (token labels); fewer than a window holds. 32, or
+    half a window if that is less, if not given."""
     dev_share: float = Field(default=0.1, gt=0.0, lt=1.0)
     """Share of train that is held out, by seed and stratified by label, if there is no dev data."""
     train_examples: int | None = Field(default=None, ge=1)

@@ -113,7 +113,7 @@ class Task:
     """Example -> its input text, for finding repeats."""
     input: Callable[[str | Mapping[str, Any], DataSection, str], Any]
     """(line of text or record, data, where) -> an example without label, for `predict`. Errors: BertctlError."""
-    encode: Callable[[Sequence[Any], Tokenizer, Sequence[str], int, int], list[Features]]
+    encode: Callable[[Sequence[Any], Tokenizer, Sequence[str], int, int | None], list[Features]]
     """(examples, tokenizer, labels, max_length, overlap) -> features, those of one example next to each other."""
     predictions: Callable[[Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str]], list[Prediction]]
     """(examples, features, logits a feature: [C] or [T, C], labels) -> predictions."""

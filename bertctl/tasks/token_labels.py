@@ -20,7 +20,9 @@ from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import IGNORED, Features, Prediction, TokenExample
 from bertctl.tasks.values import sorted_labels
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.text.windows import fit_word, word_windows
+from bertctl.text.windows import check_overlap, fit_word, word_windows
+
+DEFAULT_OVERLAP = 32  # word pieces
 
 
 def settle_schemes(
@@ -60,19 +62,25 @@ def key(example: TokenExample) -> tuple[str, ...]:
 
 
 def encode(
-    examples: Sequence[TokenExample], tokenizer: Tokenizer, label_names: Sequence[str], max_length: int, overlap: int
+    examples: Sequence[TokenExample],
+    tokenizer: Tokenizer,
+    label_names: Sequence[str],
+    max_length: int,
+    overlap: int | None,
 ) -> list[Features]:
     """[CLS] pieces [SEP] of every window; the windows of a sentence stand next to each other.
 
-    `overlap`: pieces that neighbouring windows share, at most half of one. Errors: BertctlError if nothing fits.
+    `overlap`: pieces that neighbouring windows share. Errors: BertctlError if nothing fits, or no new word would.
     """
     number = {name: place for place, name in enumerate(label_names)}
     room = max_length - 2
+    shared = min(DEFAULT_OVERLAP, room // 2) if overlap is None else overlap
+    check_overlap(room=room, overlap=shared)
     features = []
     for place, ids in enumerate(tokenizer.encode_words([example.words for example in examples])):
         tags = examples[place].tags
         labels = None if tags is None else [number[tag] for tag in tags]
-        for window in word_windows([len(pieces) for pieces in ids], room=room, overlap=min(overlap, room // 2)):
+        for window in word_windows([len(pieces) for pieces in ids], room=room, overlap=shared):
             words = list(range(window.own_start, window.own_stop))
             features.append(_window(ids[window.start : window.stop], window.start, words, labels, room, tokenizer))
             features[-1].example = place

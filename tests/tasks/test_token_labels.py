@@ -50,7 +50,7 @@ def test_every_word_is_predicted_and_has_loss_exactly_once(
     sentences: list[list[str]], max_length: int, overlap: int
 ) -> None:
     examples = [example(words, [LABELS[i % 3] for i in range(len(words))]) for words in sentences]
-    features = token_labels.encode(examples, TOKENIZER, LABELS, max_length, overlap)
+    features = token_labels.encode(examples, TOKENIZER, LABELS, max_length, overlap % (max_length - 2))
     assert all(len(f.input_ids) <= max_length and len(f.labels or ()) == len(f.input_ids) for f in features)
     answered = [(f.example, word) for f in features for word in f.words]
     assert answered == [(i, word) for i, words in enumerate(sentences) for word in range(len(words))]
@@ -125,3 +125,13 @@ def test_gold_names_the_line_of_each_word_and_the_key_its_text() -> None:
 def test_labels_of_entities_are_complete_and_those_of_tags_are_as_found() -> None:
     assert token_labels.entity_labels([example(["a", "b"], ["B-Y", "O"])]) == ["O", "B-Y", "I-Y"]
     assert token_labels.tag_labels([example(["a", "b"], ["V", "N"])]) == ["N", "V"]
+
+
+def test_an_overlap_that_leaves_no_new_word_is_refused_and_the_default_fits_any_window() -> None:
+    words = [example(["a"] * 30, ["O"] * 30)]
+    for max_length in (4, 12, 40):
+        features = token_labels.encode(words, TOKENIZER, LABELS, max_length, None)
+        assert sorted(word for feature in features for word in feature.words) == list(range(30))
+    for overlap in (10, 12, 50):
+        with pytest.raises(BertctlError, match="must be < 10"):
+            token_labels.encode(words, TOKENIZER, LABELS, 12, overlap)
