@@ -88,7 +88,7 @@ def root_command() -> Any:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command and leave with its exit code (CONTRACT: 0, 1, 2, 3, 4, 5, 128 + signal)."""
+    """Run one command and leave with its exit code (docs/formats.md: 0, 1, 2, 3, 4, 5, 128 + signal)."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # torch's threads wait asleep, not spinning: beside one other busy process the demo's training step took 2 to 10
     # times as long with spinning threads, and on an idle machine about 10% less (docs/experiments.md)
