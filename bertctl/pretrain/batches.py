@@ -18,7 +18,7 @@ from bertctl.training.runtime import Runtime
 
 HELD_OUT_EPOCH = (1 << 20) - 1  # no run gets here: held-out masks are the same at every evaluation
 WIDTH_MULTIPLE = 8
-WINDOW_STEPS = 16  # examples of so many steps are dealt out by length; padding falls from a third to a twentieth
+WINDOW_STEPS = 16  # examples of so many steps are dealt out by length, so that a batch holds little padding
 
 
 @dataclass(frozen=True)
