@@ -10,7 +10,7 @@ from bertctl.distill.losses import LOSSES, PRETRAINING_LABELS, PRETRAINING_WEIGH
 from bertctl.finetune.config import FinetuneOptimizerSection, FinetuneTrainingSection
 from bertctl.pretrain.config import MaskingSection, PhaseSection
 from bertctl.recipe.section import Section
-from bertctl.tasks.config import DataSection, TaskName
+from bertctl.tasks.config import DataSection, LabelTaskName
 from bertctl.variants.config import EncoderSection, unknown
 
 
@@ -50,7 +50,7 @@ class DistillSection(Section):
     section or a YAML file with one: the teacher's encoder but for what it says. A checkpoint: start from that."""
     layer_map: list[int] | None = Field(default=None, min_length=1)
     """Teacher layers (1 is the first) that the student's layers start from; spread evenly if not given."""
-    task: TaskName | None = None
+    task: LabelTaskName | None = None
     """The task whose fine-tuned teacher is distilled; not given: masked-LM distillation on pretraining data."""
     data: DataSection = DataSection()
     """The task's labelled data."""

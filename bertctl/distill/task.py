@@ -94,11 +94,12 @@ class ForTask:
         """The task's metrics on test, or dev if there is none, in float32 as `evaluate` computes them."""
         data = self.data
         chunks, examples = (data.test, data.splits.test) if data.scored == "test" else (data.dev, data.splits.dev)
-        predictions = predict_chunks(
+        predictions, _ = predict_chunks(
             data.task,
             model,
             chunks,
             data.labels,
+            settings={},
             pad_id=data.tokenizer.pad_id,
             batch_size=2 * self.training.batch_size,
             runtime=replace(self.runtime, dtype=torch.float32),

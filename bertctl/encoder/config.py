@@ -7,7 +7,7 @@ Position = Literal["learned", "sinusoidal", "rotary", "none"]
 Norm = Literal["layer", "rms"]
 NormPlace = Literal["post", "pre"]
 FeedForward = Literal["mlp", "glu"]
-Pooling = Literal["cls", "mean", "max"]
+Pooling = Literal["cls", "mean", "max", "attention"]
 Activation = Literal["gelu", "gelu_new", "relu", "silu", "tanh"]
 AXES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
@@ -27,7 +27,8 @@ class EncoderConfig:
 
     `embedding_size` below `hidden_size` factorises the embeddings (ALBERT, arXiv:1909.11942); `type_vocab_size` 0
     leaves the segment embeddings out (DistilBERT, arXiv:1910.01108). `pooling` is how heads for whole texts see one:
-    cls through a dense layer with `pooler_act`, mean and max as they are. Errors: ValueError for sizes that do not fit.
+    cls through a dense layer with `pooler_act`, attention by learned weights, mean and max as they are. Errors:
+    ValueError for sizes that do not fit.
     """
 
     vocab_size: int

@@ -19,7 +19,7 @@ from bertctl.heads.model import Model
 from bertctl.heads.pooling import POOLINGS
 from bertctl.tasks.batches import collate, feature_logits
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.task import Features, Task, TextExample
+from bertctl.tasks.task import Features, Limits, Task, TextExample
 from bertctl.tasks.texts import encode_texts, fit
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch
@@ -151,12 +151,12 @@ class TaskLabels(Answerer):
 
     task: Task
     labels: list[str]
+    settings: dict[str, Any]
 
     def answers(self, records: Sequence[Record]) -> list[Answer]:
         spans = [self._spans(record) if self.task.head == "token" else None for record in records]
         examples = [self._example(record, found) for record, found in zip(records, spans, strict=True)]
-        overlap = DataSection().overlap_tokens
-        features = self.task.encode(examples, self.tokenizer, self.labels, self.max_length, overlap)
+        features = self.task.encode(examples, self.tokenizer, self.labels, Limits(self.max_length))
         logits = feature_logits(
             self.model,
             self.task.head,
@@ -165,7 +165,7 @@ class TaskLabels(Answerer):
             batch_size=self.batch_size,
             runtime=self.runtime,
         )
-        made = self.task.predictions(examples, features, logits, self.labels)
+        made = self.task.predictions(examples, features, logits, self.labels, self.settings)
         by_example: list[list[Features]] = [[] for _ in examples]
         for feature in features:
             by_example[feature.example].append(feature)

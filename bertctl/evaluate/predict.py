@@ -13,7 +13,7 @@ from bertctl.errors import BertctlError, raise_problems
 from bertctl.evaluate.answers import Answerer, Embeddings, MaskedTokens, TaskLabels
 from bertctl.evaluate.config import MASKED_LM
 from bertctl.evaluate.inputs import InputFormat, Record, read_records
-from bertctl.evaluate.task import labels_for, longest_input, task_of
+from bertctl.evaluate.task import labels_for, longest_input, settings_of, task_of
 from bertctl.heads.pooling import POOLINGS
 from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
@@ -68,7 +68,7 @@ def choose(
     if task is not None and task not in (*TASKS, MASKED_LM):
         raise BertctlError(unknown("task", task, (*TASKS, MASKED_LM)))
     if output == "auto":
-        bare = not {"masked_lm", "sequence", "token"} & heads.keys()
+        bare = not heads.keys() - {"sentence_pair", "embedding"}
         name = task or (None if bare else task_of(loaded, folder))
         output = "embeddings" if name is None else "masks" if name == MASKED_LM else "labels"
     if output == "embeddings":
@@ -88,7 +88,7 @@ def choose(
     if name not in TASKS:
         raise BertctlError(f"{folder}: was made for {name}, so it has no labels to give", hint="--output masks")
     labels = labels_for(TASKS[name], loaded, str(folder))
-    return partial(TaskLabels, task=TASKS[name], labels=labels)
+    return partial(TaskLabels, task=TASKS[name], labels=labels, settings=settings_of(loaded))
 
 
 def answers(answerer: Answerer, records: Iterator[Record], long_text: str) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,11 @@ from bertctl.console import Progress, throughput, warn
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM, EvaluateSection
 from bertctl.tasks.audit import refuse_truncation, truncation
-from bertctl.tasks.batches import encode_chunks, predict_chunks
+from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
 from bertctl.tasks.scores import is_degenerate, scores_of
 from bertctl.tasks.splits import test_data
 from bertctl.tasks.table import TASKS
-from bertctl.tasks.task import Prediction, Task
+from bertctl.tasks.task import Limits, Prediction, Task
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import Loaded
@@ -28,7 +28,13 @@ def task_of(loaded: Loaded, source: Path) -> str:
     noted = loaded.extra.get("task")
     if noted in TASKS:
         return str(noted)
-    by_head = {"sequence": "classification", "masked_lm": MASKED_LM}
+    by_head = {
+        "sequence": "classification",
+        "span": "qa",
+        "choice": "multiple_choice",
+        "embedding": "embedding",
+        "masked_lm": MASKED_LM,
+    }
     for head, task in by_head.items():
         if head in loaded.model.head_outputs:
             return task
@@ -41,14 +47,22 @@ def task_of(loaded: Loaded, source: Path) -> str:
 
 
 def labels_for(task: Task, loaded: Loaded, source: str) -> list[str]:
-    """The labels of the checkpoint's head for `task`. Errors: BertctlError if it has none."""
-    if task.head not in loaded.model.head_outputs or loaded.labels is None:
+    """The labels of the checkpoint's head for `task`, none for a task without classes. Errors: BertctlError if it has
+    no such head."""
+    labels = loaded.labels if task.classes else []
+    if task.head not in loaded.model.head_outputs or labels is None:
         have = ", ".join(loaded.model.head_outputs) or "none"
+        named = " with named labels" if task.classes else ""
         raise BertctlError(
-            f"{source}: has no {task.head} head with named labels, which {task.name} needs (heads: {have})",
+            f"{source}: has no {task.head} head{named}, which {task.name} needs (heads: {have})",
             hint=f"bertctl finetune --task {task.name} --model {source} --data PATH",
         )
-    return loaded.labels
+    return labels
+
+
+def settings_of(loaded: Loaded) -> dict[str, Any]:
+    """What fine-tuning found on dev for the checkpoint's task, such as a threshold."""
+    return dict(loaded.extra.get("settings") or {})
 
 
 def longest_input(asked: int | None, loaded: Loaded) -> int:
@@ -80,22 +94,23 @@ def score_task(
         (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file,
         Progress(f"evaluate {name}", "examples", len(examples)) as progress,
     ):
-        for chunk in encode_chunks(task, examples, tokenizer, labels, max_length, data.overlap_tokens):
+        chunks = encode_chunks(task, examples, tokenizer, labels, Limits(max_length, data.overlap_tokens))
+        for chunk in [joined(list(chunks))] if task.together else chunks:
             if data.long_text == "refuse":
                 refuse_truncation(task, chunk.examples, chunk.features, max_length)
             cut = {key: cut.get(key, 0) + count for key, count in truncation(chunk.features).items()}
-            made = predict_chunks(
+            made, _ = predict_chunks(
                 task,
                 loaded.model,
                 [chunk],
                 labels,
+                settings=settings_of(loaded),
                 pad_id=tokenizer.pad_id,
                 batch_size=section.batch_size,
                 runtime=runtime,
             )
             for example, prediction in zip(chunk.examples, made, strict=True):
-                gold = [label for label, _ in task.gold(example)]
-                row = {**prediction, "gold": gold[0] if task.head == "sequence" else gold}
+                row = {**prediction, "gold": task.truth(example)}
                 file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             predictions += made
             progress.update(len(predictions))

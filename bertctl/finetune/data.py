@@ -12,7 +12,7 @@ from bertctl.tasks.audit import audit, refuse_truncation, truncation
 from bertctl.tasks.batches import Chunk, encode_chunks
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.splits import training_data
-from bertctl.tasks.task import Features, Splits, Task
+from bertctl.tasks.task import Features, Limits, Splits, Task
 from bertctl.text.tokenizer import Tokenizer
 
 DEFAULT_LENGTH = 512
@@ -57,9 +57,9 @@ def open_data(
     Errors: BertctlError with all problems of the data, before anything is trained.
     """
     splits = training_data(task, data, seed=seed)
-    names = merge_labels(task.labels(splits.train), labels)
+    names = merge_labels(task.labels(splits.train), labels) if task.classes else []
     features: dict[str, list[Chunk]] = {
-        name: list(encode_chunks(task, examples, tokenizer, names, max_length, data.overlap_tokens))
+        name: list(encode_chunks(task, examples, tokenizer, names, Limits(max_length, data.overlap_tokens)))
         for name, examples in splits.items()
     }
     if data.long_text == "refuse":
@@ -108,7 +108,7 @@ def tell(
     """What there is to know before training: sizes, leaks, contradictions, cut texts, and what guessing scores."""
     sizes = ", ".join(f"{counts['examples']:,} {name}" for name, counts in report["splits"].items())
     listed = ", ".join(labels[:LONG_LABEL_LISTS]) + (", ..." if len(labels) > LONG_LABEL_LISTS else "")
-    note(f"{task.name}: {sizes} examples; {len(labels)} labels: {listed}")
+    note(f"{task.name}: {sizes} examples" + (f"; {len(labels)} labels: {listed}" if task.classes else ""))
     for name, leak in report["leakage"].items():
         if leak["folded"]:
             first, second = name.split("-")

@@ -1,38 +1,48 @@
-"""The fine-tuning objective: cross-entropy of labels, one a text or one a word.
+"""The fine-tuning objective: a task's own loss of its head's logits.
 
-Shapes: B batch, T tokens, C labels.
+Shapes: B batch, T tokens, C outputs.
 """
 
+from dataclasses import replace
+
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bertctl.heads.model import Model
-from bertctl.tasks.task import IGNORED
+from bertctl.tasks.losses import PLAIN, LossOptions
+from bertctl.tasks.task import Task
 from bertctl.training.batching import Batch
 
 
 class TaskObjective(nn.Module):
-    """Summed cross-entropy `task`, divided by the labelled items: examples, or the first pieces of words."""
+    """Summed loss `task`, divided by the labelled items: examples, or the first pieces of words."""
 
-    def __init__(self, model: Model, head: str) -> None:
+    class_weights: Tensor | None
+
+    def __init__(self, model: Model, task: Task, options: LossOptions = PLAIN) -> None:
         super().__init__()
-        self.model, self.head = model, head
+        self.model, self.task, self.plain_options = model, task, options
+        self.register_buffer("class_weights", options.class_weights, persistent=False)
         self.weights = {"task": 1.0}
+
+    @property
+    def options(self) -> LossOptions:
+        """The options, with the class weights on the device of the model."""
+        return replace(self.plain_options, class_weights=self.class_weights)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """The labelled items of the batch."""
-        return {"task": (batch["labels"] != IGNORED).sum()}
+        return {"task": self.task.loss.count(batch, self.options)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Summed loss of a batch of `tasks.batches.collate`."""
-        return {"task": summed_cross_entropy(self.logits(batch), batch["labels"])}
+        return {"task": self.task.loss.sum(self.logits(batch), batch, self.options)}
 
     def logits(self, batch: Batch) -> Tensor:
         """[B, C] or [B, T, C]."""
         output = self.model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
-        return self.model.logits(self.head, output)
+        return self.model.logits(self.task.head, output)
 
 
-def summed_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Sum over the items that have a label. Shapes: logits [..., C], labels [...] with -100 where there is none."""
-    return F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+def build_objective(model: Model, task: Task, options: LossOptions = PLAIN) -> nn.Module:
+    """The task's own objective, or else the loss of its head's logits."""
+    return TaskObjective(model, task, options) if task.objective is None else task.objective(model, options)

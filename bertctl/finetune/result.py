@@ -19,12 +19,11 @@ def summarise(data: TaskData, runs: dict[str, list[dict[str, Any]]], chosen: dic
     """The stage's result. `pretrained` and `from_scratch` have the value and 95% interval of the run that dev chose,
     and, over the seeds, every value, mean and standard deviation."""
     task, scored = data.task, data.splits.test or data.splits.dev
-    label = data.audit["majority_baseline"][data.scored]["label"]
     result = {
         "task": task.name,
         "metric": task.metric,
         "scored_split": data.scored,
-        "majority_baseline": majority_baseline(task, scored, label, data.labels),
+        "majority_baseline": majority_baseline(task, data.splits.train, scored, data.labels),
         **{variant: over_runs(done, task.metric) for variant, done in runs.items()},
         "metrics": chosen["metrics"],
         **{key: value for key, value in chosen.items() if key not in (*OF_A_RUN, "dev", "split", "metrics")},
@@ -64,6 +63,8 @@ def show(result: dict[str, Any], runs: dict[str, list[dict[str, Any]]]) -> None:
     what = f"{result['task']} {result['scored_split']} {result['metric']}"
     for name in ("majority_baseline", *runs):
         found = result[name]
+        if found is None:
+            continue
         spread = (
             f"; mean of {len(runs[name])} seeds {words(found['mean'])} ± {words(found['std'])}"
             if name in runs and len(runs[name]) > 1

@@ -14,7 +14,7 @@ from bertctl.encoder.init import initialise
 from bertctl.errors import BertctlError
 from bertctl.finetune.config import FinetuneSection, FinetuneTrainingSection
 from bertctl.finetune.data import TaskData, longest_input, open_data
-from bertctl.finetune.objective import TaskObjective
+from bertctl.finetune.objective import build_objective
 from bertctl.finetune.result import choose, summarise
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
@@ -84,7 +84,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
                         fingerprint=fingerprint | {"variant": variant, "seed": run_seed},
                         extra={"stage": "finetune", "task": task.name, "max_length": data.max_length},
                     )
-                    objective = TaskObjective(model, task.head).to(runtime.device)
+                    objective = build_objective(model, task).to(runtime.device)
                     done = train_one(model, objective, data, plan, run_folder(out, variant, run_seed), runtime)
                     runs.setdefault(variant, []).append(done)
             chosen = choose(runs[PRETRAINED], task.metric)
@@ -132,7 +132,7 @@ def build_model(section: FinetuneSection, source: Path, data: TaskData, *, varia
 
     The head is the checkpoint's own if it is for the same labels, else drawn by seed.
     """
-    name, count = data.task.head, len(data.labels)
+    name, count = data.task.head, data.task.outputs(data.labels)
     torch.manual_seed(mix(seed, 0))
     loaded = load_model(source, {name: count}, dropout=section.dropout, pooling=section.pooling)
     config = loaded.model.config
@@ -142,7 +142,7 @@ def build_model(section: FinetuneSection, source: Path, data: TaskData, *, varia
         )
     if variant == FROM_SCRATCH:
         return Model(config, {name: count})
-    if loaded.labels != data.labels:
+    if data.task.classes and loaded.labels != data.labels:
         head = HEADS[name].build(config, count)
         initialise(head, config.initializer_range)
         loaded.model.heads[name] = head

@@ -18,6 +18,7 @@ from bertctl.finetune.data import TaskData
 from bertctl.heads.model import Model
 from bertctl.tasks.batches import Chunk, TrainingBatches, predict_chunks
 from bertctl.tasks.scores import is_degenerate, scores_of
+from bertctl.tasks.task import Prediction, nothing_to_tune
 from bertctl.training.batching import Prefetch
 from bertctl.training.config import TrainingSection
 from bertctl.training.loop import Step, fit
@@ -43,7 +44,7 @@ class Plan:
     patience: int | None
     resume: bool
     fingerprint: Mapping[str, Any]
-    extra: Mapping[str, Any]
+    extra: dict[str, Any]
 
 
 class Trainee:
@@ -64,13 +65,17 @@ class Trainee:
         """Write a checkpoint: of the objective, which may train more than the model (a distillation's projection)."""
         folder.save(step, self.objective, self.optimizer, self.best.state())
 
-    def predict(self, chunks: list[Chunk], runtime: Runtime) -> list[dict[str, Any]]:
-        """Predictions of all examples in order."""
+    def predict(
+        self, chunks: list[Chunk], runtime: Runtime, settings: Mapping[str, Any] | None
+    ) -> tuple[list[Prediction], Mapping[str, Any]]:
+        """Predictions of all examples in order, and the settings that they are made with: those found here if not
+        given, on dev."""
         return predict_chunks(
             self.data.task,
             self.model,
             chunks,
             self.data.labels,
+            settings=settings,
             pad_id=self.data.tokenizer.pad_id,
             batch_size=2 * self.plan.training.batch_size,
             runtime=runtime,
@@ -79,7 +84,7 @@ class Trainee:
     def evaluate(self, folder: RunFolder, step: int) -> None:
         """Score dev and keep the weights if they are the best so far."""
         task = self.data.task
-        predictions = self.predict(self.data.dev, self.runtime)
+        predictions, _ = self.predict(self.data.dev, self.runtime, None)
         metrics = task.score(self.data.splits.dev, predictions, self.data.labels)
         points = {name: metric.point() for name, metric in metrics.items()}
         better = self.best.add(step, points[task.metric])
@@ -159,9 +164,9 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
             "tokens_per_second": round(meter.overall(), 1),
             "seconds": round(time.monotonic() - began, 2),
         }
-        folder.finish(
-            lambda temp: save_model(temp, model, data.tokenizer, labels=data.labels, extra=plan.extra), result
-        )
+        extra = plan.extra | ({"settings": result["settings"]} if result["settings"] else {})
+        labels = data.labels or None
+        folder.finish(lambda temp: save_model(temp, model, data.tokenizer, labels=labels, extra=extra), result)
         if runtime.rank == 0:
             drop_best(folder.checkpoints)
         return result
@@ -177,6 +182,7 @@ def training_batches(data: TaskData, plan: Plan, model: Model, runtime: Runtime)
         plan.training.micro_batch_size,
         plan.seed,
         runtime,
+        data.task.grouped,
     )
 
 
@@ -200,11 +206,25 @@ def score_run(trainee: Trainee, folder: RunFolder) -> dict[str, Any]:
     beside."""
     data = trainee.data
     chunks, examples = (data.test, data.splits.test) if data.scored == "test" else (data.dev, data.splits.dev)
-    predictions = trainee.predict(chunks, replace(trainee.runtime, dtype=torch.float32))
+    exact = replace(trainee.runtime, dtype=torch.float32)
+    settings = tuned_on_dev(trainee, exact)
+    predictions, _ = trainee.predict(chunks, exact, settings)
     if trainee.runtime.rank == 0:
         lines = "".join(json.dumps(p, ensure_ascii=False, allow_nan=False) + "\n" for p in predictions)
         write_whole(folder.out / f"predictions-{data.scored}.jsonl", lines)
     degenerate = is_degenerate(data.task, examples, predictions)
     if degenerate:
         warn(f"{trainee.plan.name}: degenerate, it says the same of everything; try another seed or a lower rate")
-    return {"split": data.scored, "degenerate": degenerate, **scores_of(data.task, examples, predictions, data.labels)}
+    return {
+        "split": data.scored,
+        "degenerate": degenerate,
+        "settings": dict(settings),
+        **scores_of(data.task, examples, predictions, data.labels),
+    }
+
+
+def tuned_on_dev(trainee: Trainee, runtime: Runtime) -> Mapping[str, Any]:
+    """What the task finds on dev, such as a threshold; most find nothing, and need no pass over dev for it."""
+    if trainee.data.task.tune is nothing_to_tune:
+        return {}
+    return trainee.predict(trainee.data.dev, runtime, None)[1]

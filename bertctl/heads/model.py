@@ -10,21 +10,23 @@ from torch import Tensor, nn
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder, EncoderOutput
 from bertctl.encoder.init import initialise
-from bertctl.heads.pooling import POOLINGS, Pooler
+from bertctl.heads.pooling import POOLINGS, build_pooler
 from bertctl.heads.table import HEADS
 
 
 class Model(nn.Module):
-    """`heads` maps names of `HEADS` to their number of outputs (0 for masked_lm: the vocabulary). The pooler is there
-    when a head reads [CLS] for the whole text, or when `pooler` asks for it (a bare encoder saved with one)."""
+    """`heads` maps names of `HEADS` to their number of outputs (0: the vocabulary for masked_lm, the hidden size for
+    embedding). The pooler is there when a head reads a whole text through a layer of the pooling's own, or when
+    `pooler` asks for it (a bare encoder saved with one)."""
 
     def __init__(self, config: EncoderConfig, heads: Mapping[str, int], *, pooler: bool = False) -> None:
         super().__init__()
         self.config = config
         self.head_outputs = dict(heads)
         self.encoder = Encoder(config)
-        pooled = config.pooling == "cls" and (pooler or any(HEADS[name].reads == "pooled" for name in heads))
-        self.pooler = Pooler(config.hidden_size, config.pooler_act) if pooled else None
+        reads = {HEADS[name].reads for name in heads}
+        pooled = pooler or "pooled" in reads or (config.pooling == "attention" and "vector" in reads)
+        self.pooler = build_pooler(config) if pooled else None
         self.heads = nn.ModuleDict(
             {name: HEADS[name].build(config, *([count] if count else [])) for name, count in heads.items()}
         )
@@ -51,12 +53,19 @@ class Model(nn.Module):
         )
 
     def logits(self, head: str, output: EncoderOutput) -> Tensor:
-        """[B, C] for a head that reads pooled vectors, [B, T, C] for one that reads tokens."""
+        """[B, C] for a head that reads whole texts, [B, T, C] for one that reads tokens."""
         hidden = output.last_hidden_state
-        if HEADS[head].reads == "pooled":
-            pool = POOLINGS[self.config.pooling]
-            hidden = pool(hidden, output.attention_mask) if self.pooler is None else self.pooler(hidden)
+        reads = HEADS[head].reads
+        if reads != "tokens":
+            dense_too = reads == "pooled" or self.config.pooling == "attention"
+            pool = self.pooler if self.pooler is not None and dense_too else POOLINGS[self.config.pooling]
+            hidden = pool(hidden, output.attention_mask)
         return self.heads[head](hidden)
+
+    def outputs(self, head: str) -> int:
+        """Number of a head's outputs."""
+        whole = self.config.vocab_size if HEADS[head].reads == "masked" else self.config.hidden_size
+        return self.head_outputs[head] or whole
 
     def masked_logits(self, output: EncoderOutput, positions: Tensor) -> Tensor:
         """Vocabulary logits [N, V] at `positions` [N], indices into the flattened [B * T] tokens."""

@@ -5,8 +5,10 @@ Shapes: B batch, T tokens, E hidden size.
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
+from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.feedforward import ACTIVATIONS
 
 
@@ -18,9 +20,28 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(hidden_size, hidden_size)
         self.act = ACTIVATIONS[act]
 
-    def forward(self, hidden: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         """[B, T, E] -> [B, E]."""
         return self.act(self.dense(hidden[:, 0]))
+
+
+class AttentionPooler(nn.Module):
+    """A mean over real tokens with learned weights, softmax(u . tanh(W h)). Source: arXiv:1703.03130, with one row."""
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.score = nn.Linear(hidden_size, 1, bias=False)
+
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """[B, T, E] -> [B, E]; a row with no real token gives zeros."""
+        scores = self.score(torch.tanh(self.dense(hidden))).squeeze(-1).float()
+        if attention_mask is not None:
+            scores = scores.masked_fill(~attention_mask.bool(), torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1)
+        if attention_mask is not None:
+            weights = weights * attention_mask
+        return torch.einsum("bt,bte->be", weights.to(hidden.dtype), hidden)
 
 
 def mean_pool(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -44,6 +65,13 @@ def max_pool(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
     real = attention_mask.bool()
     largest = hidden.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(dim=1)
     return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
+
+
+def build_pooler(config: EncoderConfig) -> nn.Module | None:
+    """The pooling's own layer, if it has one."""
+    if config.pooling == "cls":
+        return Pooler(config.hidden_size, config.pooler_act)
+    return AttentionPooler(config.hidden_size) if config.pooling == "attention" else None
 
 
 POOLINGS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {

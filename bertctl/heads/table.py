@@ -43,25 +43,41 @@ class LabelHead(nn.Module):
         return self.output(self.dropout(hidden))
 
 
-class SentencePairHead(LabelHead):
-    """Next sentence or sentence order: as `LabelHead`, but BERT has no dropout there."""
+class PlainHead(LabelHead):
+    """As `LabelHead`, without dropout: BERT has none for sentence pairs and for the ends of an answer."""
 
     def __init__(self, config: EncoderConfig, num_labels: int) -> None:
         super().__init__(config, num_labels)
         self.dropout = nn.Identity()
 
 
+class EmbeddingHead(nn.Module):
+    """A text's vector: as pooled, or projected to `size`."""
+
+    def __init__(self, config: EncoderConfig, size: int | None = None) -> None:
+        super().__init__()
+        self.output = nn.Linear(config.hidden_size, size) if size else nn.Identity()
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[B, E] -> [B, E] or [B, size]."""
+        return self.output(hidden)
+
+
 @dataclass(frozen=True)
 class HeadKind:
-    """What a head reads and which class it is; `reads` masked = the rows chosen for prediction."""
+    """What a head reads and which class it is; `reads` masked = the rows chosen for prediction, vector = a text as the
+    pooling gives it, pooled = the same, for `cls` through a dense layer."""
 
-    reads: Literal["masked", "pooled", "tokens"]
+    reads: Literal["masked", "pooled", "vector", "tokens"]
     build: type[nn.Module]
 
 
 HEADS: dict[str, HeadKind] = {
     "masked_lm": HeadKind("masked", MaskedLMHead),
-    "sentence_pair": HeadKind("pooled", SentencePairHead),
+    "sentence_pair": HeadKind("pooled", PlainHead),
     "sequence": HeadKind("pooled", LabelHead),
     "token": HeadKind("tokens", LabelHead),
+    "span": HeadKind("tokens", PlainHead),
+    "choice": HeadKind("pooled", LabelHead),
+    "embedding": HeadKind("vector", EmbeddingHead),
 }

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from bertctl.recipe.section import Section
-from bertctl.tasks.config import DataSection, TaskName
+from bertctl.tasks.config import DataSection, LabelTaskName
 
 
 class ProbeSection(Section):
@@ -13,7 +13,7 @@ class ProbeSection(Section):
 
     name: str | None = None
     """Name of the output folder below workdir/probe; the task's name if not given."""
-    task: TaskName
+    task: LabelTaskName
     """What to read off the states: a label a word (ner, pos) or a label a text (classification)."""
     model: str | None = None
     """The checkpoint: a folder or a hub name; the workdir's pretrained model if not given. It is never trained."""

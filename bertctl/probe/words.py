@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertctl.console import warn
 from bertctl.tasks.audit import refuse_truncation, truncation
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.task import Features, Task
+from bertctl.tasks.task import Features, Limits, Task
 from bertctl.text.tokenizer import Tokenizer
 
 Ids = NDArray[np.int64]
@@ -52,7 +52,7 @@ def read_words(
     number = {name: place for place, name in enumerate(labels)}
     values = [number[label] for i in drawn for label in gold[i]][:most]
     starts = np.cumsum([0, *(len(gold[i]) for i in drawn)])
-    features = task.encode(chosen, tokenizer, labels, max_length, data.overlap_tokens)
+    features = task.encode(chosen, tokenizer, labels, Limits(max_length, data.overlap_tokens))
     if data.long_text == "refuse":
         refuse_truncation(task, chosen, features, max_length)
     say_cut(features, max_length)

@@ -24,9 +24,9 @@ def audit(task: Task, splits: Splits) -> dict[str, Any]:
         "leakage": {f"{a}-{b}": leakage(task, named[a], named[b]) for a, b in combinations(named, 2)},
         "contradictions": {name: contradictions(task, examples) for name, examples in named.items()},
         "majority_baseline": {
-            name: majority_baseline(task, splits.train, examples)
+            name: found
             for name, examples in named.items()
-            if name != "train" and splits.train
+            if name != "train" and splits.train and (found := majority_baseline(task, splits.train, examples))
         },
         "notes": list(splits.notes),
     }
@@ -67,12 +67,15 @@ def contradictions(task: Task, examples: Sequence[Any]) -> dict[str, Any]:
     return {"texts": len(several), "places": several[:MOST_SHOWN]}
 
 
-def majority_baseline(task: Task, train: Sequence[Any], examples: Sequence[Any]) -> dict[str, Any]:
-    """The most frequent label of train, and every metric of somebody who always says it (None: undefined)."""
-    counts = Counter(label for example in train for label, _ in task.gold(example))
-    label = min(counts, key=lambda name: (-counts[name], name))
-    metrics = task.score(examples, task.constant(examples, label), task.labels(train))
-    return {"label": label, **{name: metric.point() for name, metric in metrics.items()}}
+def majority_baseline(task: Task, train: Sequence[Any], examples: Sequence[Any]) -> dict[str, Any] | None:
+    """The answer that train suggests, and every metric of somebody who always gives it (None: undefined); None if the
+    task has no such answer."""
+    labels = task.labels(train)
+    always = task.majority(train, examples, labels)
+    if always is None:
+        return None
+    metrics = task.score(examples, always[1], labels)
+    return {"label": always[0], **{name: metric.point() for name, metric in metrics.items()}}
 
 
 def truncation(features: Sequence[Features]) -> dict[str, int]:

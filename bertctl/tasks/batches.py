@@ -3,8 +3,9 @@
 Shapes: B batch, T tokens, C labels.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from bertctl.errors import Stopped
 from bertctl.heads.model import Model
-from bertctl.tasks.task import IGNORED, Features, Task
+from bertctl.heads.table import HEADS
+from bertctl.tasks.task import IGNORED, Features, Limits, Prediction, Task, nothing_to_tune
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch, bucketed_epoch, pad_batch, rank_share, to_tensors
 from bertctl.training.runtime import Runtime
@@ -23,7 +25,8 @@ CHUNK_EXAMPLES = 2048  # encoded, scored and turned into predictions at a time, 
 
 
 def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
-    """One batch: input_ids, attention_mask, token_type_ids [B, T], and labels [B] or [B, T] if the features have them.
+    """One batch: input_ids, attention_mask, token_type_ids [B, T], labels [B] or [B, T] int64, or [B] or [B, C]
+    float32, if the features have them; `groups` [B], the number of a row's example within the batch, and its `roles`.
 
     No wider than `model` reads. Segments are there for any model: one without them may have a teacher that has them.
     """
@@ -32,21 +35,26 @@ def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
         "token_type_ids": [f.token_type_ids for f in features],
     }
     labels = [f.labels for f in features]
-    per_token = [row for row in labels if isinstance(row, list)]
-    if len(per_token) == len(labels):
-        columns["labels"] = per_token
+    per_token = all(isinstance(row, list) and isinstance(row[0], int) for row in labels)
+    if per_token:
+        columns["labels"] = labels
     longest = max(len(f.input_ids) for f in features)
     fits = -(-longest // WIDTH_MULTIPLE) * WIDTH_MULTIPLE <= model.config.max_position_embeddings
     arrays = pad_batch(columns, {"input_ids": pad_id, "labels": IGNORED}, multiple=WIDTH_MULTIPLE if fits else 1)
-    if all(isinstance(label, int) for label in labels):
-        arrays["labels"] = np.array(labels, dtype=np.int64)
+    if not per_token and None not in labels:
+        arrays["labels"] = np.array(labels, dtype=np.int64 if isinstance(labels[0], int) else np.float32)
+    arrays["groups"] = np.cumsum([0, *(a.example != b.example for a, b in pairwise(features))])
+    arrays["roles"] = np.array([f.role for f in features])
     return to_tensors(arrays)
 
 
 @dataclass
 class TrainingBatches:
-    """The micro-batches of any step, for one rank: a pure function of the step. Every epoch holds every feature once,
-    in batches of like length, so that little is computed for padding; its last batch may be short."""
+    """The micro-batches of any step, for one rank: a pure function of the step. Every epoch holds every item once,
+    in batches of like length, so that little is computed for padding; its last batch may be short.
+
+    An item is a feature, or if `grouped` all features of an example.
+    """
 
     features: Sequence[Features]
     model: Model
@@ -55,18 +63,23 @@ class TrainingBatches:
     micro_batch_size: int | None
     seed: int
     runtime: Runtime
+    grouped: bool = False
+    items: list[list[Features]] = field(init=False)
     _epoch: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+
+    def __post_init__(self) -> None:
+        self.items = items_of(self.features) if self.grouped else [[feature] for feature in self.features]
 
     @property
     def steps_in_epoch(self) -> int:
         """Batches of one epoch."""
-        return -(-len(self.features) // self.batch_size)
+        return -(-len(self.items) // self.batch_size)
 
     def __call__(self, step: int) -> list[Batch]:
         """The micro-batches of `step` (the first is 1)."""
         epoch, place = divmod(step - 1, self.steps_in_epoch)
         if self._epoch[0] != epoch:
-            lengths = np.array([len(f.input_ids) for f in self.features], dtype=np.int64)
+            lengths = np.array([max(len(f.input_ids) for f in item) for item in self.items], dtype=np.int64)
             self._epoch = epoch, bucketed_epoch(lengths, self.batch_size, seed=self.seed, epoch=epoch)
         ids = self._epoch[1][place]
         rank, world_size, micro = self.runtime.rank, self.runtime.world_size, self.micro_batch_size
@@ -74,14 +87,26 @@ class TrainingBatches:
         return [self._batch(ids[share]) if len(ids[share]) else self._nothing(ids[:1]) for share in shares]
 
     def _batch(self, ids: NDArray[np.int64]) -> Batch:
-        return collate([self.features[i] for i in ids], self.model, self.pad_id)
+        return collate([feature for i in ids for feature in self.items[i]], self.model, self.pad_id)
 
     def _nothing(self, ids: NDArray[np.int64]) -> Batch:
         """A batch without a label and without a real token, which some losses are divided by, for a rank that a short
         batch leaves without an example: ranks must keep step."""
         batch = self._batch(ids)
         nothing = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
-        return batch | {"labels": torch.full_like(batch["labels"], IGNORED), "attention_mask": nothing}
+        empty = float("nan") if batch["labels"].is_floating_point() else IGNORED
+        return batch | {"labels": torch.full_like(batch["labels"], empty), "attention_mask": nothing}
+
+
+def items_of(features: Sequence[Features]) -> list[list[Features]]:
+    """The features of each example, which stand next to each other, together."""
+    items: list[list[Features]] = []
+    for last, feature in zip([None, *features], features, strict=False):
+        if last is not None and last.example == feature.example:
+            items[-1].append(feature)
+        else:
+            items.append([feature])
+    return items
 
 
 @dataclass(frozen=True)
@@ -97,27 +122,27 @@ def encode_chunks(
     examples: Sequence[Any],
     tokenizer: Tokenizer,
     labels: Sequence[str],
-    max_length: int,
-    overlap: int | None,
+    limits: Limits,
 ) -> Iterator[Chunk]:
     """All examples in order, encoded a chunk at a time."""
     for begin in range(0, len(examples), CHUNK_EXAMPLES):
         part = examples[begin : begin + CHUNK_EXAMPLES]
-        yield Chunk(part, task.encode(part, tokenizer, labels, max_length, overlap))
+        yield Chunk(part, task.encode(part, tokenizer, labels, limits))
 
 
 def feature_logits(
     model: Model, head: str, features: Sequence[Features], *, pad_id: int, batch_size: int, runtime: Runtime
 ) -> list[NDArray[np.float32]]:
-    """Logits of each feature in the order given: [C] for a pooled head, [T, C] for a token head, T without padding.
+    """Logits of each feature in the order given: [C] for a pooled head, [T, C] for one that reads tokens, T without
+    padding.
 
     Batches hold features of like length; ranks take turns and all get everything. Errors: Stopped.
     """
     model.eval()
-    per_token = head == "token"
+    per_token = HEADS[head].reads == "tokens"
     sizes = [len(f.input_ids) if per_token else 1 for f in features]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    found = torch.zeros(int(starts[-1]), model.head_outputs[head], device=runtime.device)
+    found = torch.zeros(int(starts[-1]), model.outputs(head), device=runtime.device)
     order = sorted(range(len(features)), key=lambda i: -len(features[i].input_ids))
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
     with torch.inference_mode():
@@ -151,13 +176,30 @@ def predict_chunks(
     chunks: Sequence[Chunk],
     labels: Sequence[str],
     *,
+    settings: Mapping[str, Any] | None,
     pad_id: int,
     batch_size: int,
     runtime: Runtime,
-) -> list[dict[str, Any]]:
-    """Predictions of all examples in order, whatever the batch size."""
-    predictions: list[dict[str, Any]] = []
+) -> tuple[list[Prediction], Mapping[str, Any]]:
+    """(predictions of all examples in order, settings), whatever the batch size. Without `settings` the task finds
+    them on these very examples, which must then be dev."""
+    tune = settings is None and task.tune is not nothing_to_tune
+    parts = [joined(chunks)] if tune or task.together else chunks
+    predictions: list[Prediction] = []
+    found = settings or {}
+    for part in parts:
+        logits = feature_logits(model, task.head, part.features, pad_id=pad_id, batch_size=batch_size, runtime=runtime)
+        if tune:
+            found = task.tune(part.examples, part.features, logits, labels)
+        predictions += task.predictions(part.examples, part.features, logits, labels, found)
+    return predictions, found
+
+
+def joined(chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks as one."""
+    examples: list[Any] = []
+    features: list[Features] = []
     for chunk in chunks:
-        logits = feature_logits(model, task.head, chunk.features, pad_id=pad_id, batch_size=batch_size, runtime=runtime)
-        predictions += task.predictions(chunk.examples, chunk.features, logits, labels)
-    return predictions
+        features += [replace(feature, example=feature.example + len(examples)) for feature in chunk.features]
+        examples += chunk.examples
+    return Chunk(examples, features)

@@ -12,9 +12,9 @@ from bertctl.metrics.classification import classification_metrics, per_class
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.tables import Table, format_of, read_table
-from bertctl.tasks.task import Features, Prediction, TextExample
+from bertctl.tasks.task import Features, Limits, Prediction, TextExample
 from bertctl.tasks.texts import encode_texts, find_column, find_texts, has_header, texts_of
-from bertctl.tasks.values import LabelReader, sorted_labels
+from bertctl.tasks.values import LabelReader, most_frequent, sorted_labels
 from bertctl.text.tokenizer import Tokenizer
 
 LABELS = ("label", "labels", "class", "Quality", "gold_label", "entailment_judgment", "category", "is_duplicate")
@@ -61,6 +61,11 @@ def gold(example: TextExample) -> list[tuple[str, str]]:
     return [] if example.label is None else [(example.label, example.where)]
 
 
+def truth(example: TextExample) -> str | None:
+    """The label."""
+    return example.label
+
+
 def input_example(record: str | Mapping[str, Any], data: DataSection, where: str) -> TextExample:
     """A line of text, or an object with the columns of the task, as an example without label."""
     columns = {"text": record} if isinstance(record, str) else dict(record)
@@ -75,12 +80,11 @@ def encode(
     examples: Sequence[TextExample],
     tokenizer: Tokenizer,
     label_names: Sequence[str],
-    max_length: int,
-    overlap: int | None,
+    limits: Limits,
 ) -> list[Features]:
-    """One feature an example, labelled with the number of its label. `overlap` means nothing here."""
+    """One feature an example, labelled with the number of its label."""
     number = {name: place for place, name in enumerate(label_names)}
-    features = encode_texts(examples, tokenizer, max_length)
+    features = encode_texts(examples, tokenizer, limits.max_length)
     for feature, example in zip(features, examples, strict=True):
         feature.labels = None if example.label is None else number[example.label]
     return features
@@ -91,6 +95,7 @@ def predictions(
     features: Sequence[Features],
     logits: Sequence[np.ndarray],
     label_names: Sequence[str],
+    settings: Mapping[str, Any],
 ) -> list[Prediction]:
     """{"label", "probability", "probabilities": {name: p}} for each example. Shapes: logits [C] each."""
     rows = []
@@ -109,9 +114,17 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return raised / raised.sum(axis=-1, keepdims=True)
 
 
-def constant(examples: Sequence[TextExample], label: str) -> list[Prediction]:
-    """The same label for everything."""
-    return [{"label": label} for _ in examples]
+def majority(
+    train: Sequence[TextExample], examples: Sequence[TextExample], label_names: Sequence[str]
+) -> tuple[str, list[Prediction]]:
+    """The most frequent label of train for everything."""
+    label = most_frequent(example.label for example in train)
+    return label, [{"label": label} for _ in examples]
+
+
+def said(prediction: Prediction) -> list[str]:
+    """The label."""
+    return [prediction["label"]]
 
 
 def score(

@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 from bertctl.recipe.section import Section
 
 TaskName = Literal["classification", "ner", "pos"]
+LabelTaskName = Literal["classification", "ner", "pos"]
+"""Tasks whose every item has one of a few named labels: what can be distilled by its logits, and probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
 Scheme = Literal["auto", "BIO", "IOB1", "BIOES", "IO", "none"]
 PYTHON_DOCS = "python_docs"

@@ -1,6 +1,6 @@
 """Predictions judged: every metric with its interval, and whether a model says the same of everything."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bertctl.metrics.rows import SAMPLES
@@ -22,22 +22,20 @@ def scores_of(
     return {"metrics": summaries, **task.details(examples, predictions, labels)}
 
 
-def majority_baseline(task: Task, examples: Sequence[Any], label: str, labels: Sequence[str]) -> dict[str, Any]:
-    """The task's metric of somebody who always says `label`, with its interval."""
-    metric = task.score(examples, task.constant(examples, label), labels)[task.metric]
-    return {"label": label, **metric.summary()}
+def majority_baseline(
+    task: Task, train: Sequence[Any], examples: Sequence[Any], labels: Sequence[str]
+) -> dict[str, Any] | None:
+    """The task's metric of somebody who always gives the answer that train suggests, with its interval; None if the
+    task has no such answer."""
+    always = task.majority(train, examples, labels)
+    if always is None:
+        return None
+    what, predictions = always
+    return {"label": what, **task.score(examples, predictions, labels)[task.metric].summary()}
 
 
 def is_degenerate(task: Task, examples: Sequence[Any], predictions: Sequence[Prediction]) -> bool:
-    """Whether one label is predicted for everything although the gold labels differ."""
-    gold = {label for example in examples for label, _ in task.gold(example)}
-    return len(gold) > 1 and len(set(labels_said(predictions))) <= 1
-
-
-def labels_said(predictions: Iterable[Prediction]) -> Iterator[str]:
-    """Every predicted label, of texts or of words."""
-    for prediction in predictions:
-        if "label" in prediction:
-            yield prediction["label"]
-        else:
-            yield from prediction["tags"]
+    """Whether one answer is given for everything although the gold labels differ."""
+    gold = {answer for example in examples for answer, _ in task.gold(example)}
+    answers = [answer for prediction in predictions for answer in task.said(prediction)]
+    return len(gold) > 1 and len(answers) > 1 and len(set(answers)) == 1

@@ -33,9 +33,9 @@ def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
     if not splits["train"]:
         raise BertctlError(f"{source(data)}: got no training data, expected a file named train", hint=_name_it("train"))
     names = task.labels(splits["train"])
-    problems = _one_class(task, splits["train"], data)
-    problems += unknown_labels(task, [*splits["dev"], *splits["test"]], names, "train")
-    raise_problems(problems)
+    if task.classes:
+        problems = _one_class(task, splits["train"], data)
+        raise_problems(problems + unknown_labels(task, [*splits["dev"], *splits["test"]], names, "train"))
     if not splits["dev"]:
         splits["train"], splits["dev"] = hold_out(task, splits["train"], data.dev_share, seed)
         held = len(splits["dev"])
@@ -53,13 +53,15 @@ def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
 def test_data(task: Task, data: DataSection, *, labels: Sequence[str], seed: int) -> tuple[str, list[Any]]:
     """(split, examples) to evaluate on: one file, or the test split, or dev if there is no test.
 
-    `labels`: those the model knows. Errors: BertctlError, also for a label that is not among them.
+    `labels`: those the model knows, none for a task without classes. Errors: BertctlError, also for a label that is
+    not among them.
     """
     splits, notes = _read(task, data, lone="test")
     split = next((name for name in ("test", "dev") if splits[name]), None)
     if split is None:
         raise BertctlError(f"{source(data)}: got no test data, expected a file named test", hint=_name_it("test"))
-    raise_problems(unknown_labels(task, splits[split], labels, "the model"))
+    if task.classes:
+        raise_problems(unknown_labels(task, splits[split], labels, "the model"))
     if split == "dev":
         notes.append(f"{source(data)}: no test data, so dev is scored")
     for note in notes:
@@ -87,13 +89,21 @@ def _read(task: Task, data: DataSection, *, lone: str) -> tuple[dict[str, list[A
     if data.name is not None:
         splits = named.read(task, data, problems, notes)
     else:
-        files = find_files(data, lone, problems)
-        raise_problems(problems)
-        splits = {split: _read_files(task, files.get(split, []), data, problems) for split in SPLIT_WORDS}
+        splits = _read_path(task, data, lone, problems)
     raise_problems(problems)
     splits = task.finish(splits, data, problems)
     raise_problems(problems)
     return splits, notes
+
+
+def _read_path(task: Task, data: DataSection, lone: str, problems: list[str]) -> dict[str, list[Any]]:
+    """The splits of a folder in a layout of the task's own, else of the files named for them."""
+    own = task.read_folder(data.path, data, problems) if data.path is not None and data.path.is_dir() else None
+    if own is not None:
+        return {split: own.get(split, []) for split in SPLIT_WORDS}
+    files = find_files(data, lone, problems)
+    raise_problems(problems)
+    return {split: _read_files(task, files.get(split, []), data, problems) for split in SPLIT_WORDS}
 
 
 def _with_names(splits: Splits) -> dict[str, list[Any]]:

@@ -4,16 +4,22 @@ A task reads records, knows its labels, turns examples into model inputs, logits
 metrics. It knows no model and no trainer. The tasks themselves stand in `table.py`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.config import DataSection
 from bertctl.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from bertctl.heads.model import Model
+    from bertctl.tasks.losses import LossOptions, TaskLoss
 
 IGNORED = -100  # the label of a position that has no loss
 
@@ -56,15 +62,17 @@ Prediction = dict[str, Any]
 
 @dataclass(slots=True)
 class Features:
-    """One model input; a long sentence has several.
+    """One model input; a long text has several, and so has an example of a grouped task.
 
-    `labels`: a class number, a number a position (-100: no loss), or None without gold labels. `words` and `positions`
-    (token labels): the words that this window answers for, and the position of the first piece of each.
+    `labels`: a class number, a value, a number a position (-100: no loss), a value an output, or None without gold
+    labels. `words` and `positions` (token labels): the words that this window answers for, and the position of the
+    first piece of each. `positions` and `spans` (questions): the pieces of the context, and the code points of the
+    original text that each stands for. `role`: which part of its example an input of a grouped task is.
     """
 
     input_ids: list[int]
     token_type_ids: list[int]
-    labels: int | list[int] | None
+    labels: int | float | list[int] | list[float] | None
     example: int
     pieces: int
     """Word pieces of the text before anything was cut."""
@@ -72,6 +80,18 @@ class Features:
     """Word pieces that were cut off."""
     words: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    role: int = 0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long an input may be: `max_length` word pieces with the special tokens, `overlap` pieces that neighbouring
+    windows share (None: the task's default), and whether whole texts are read in `windows` instead of cut."""
+
+    max_length: int
+    overlap: int | None = None
+    windows: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,17 +108,38 @@ class Splits:
         return [(name, split) for name, split in vars(self).items() if name != "notes" and split]
 
 
-@dataclass(frozen=True)
+def nothing_to_tune(
+    examples: Sequence[Any], features: Sequence[Features], logits: Sequence[np.ndarray], labels: Sequence[str]
+) -> dict[str, Any]:
+    """Most tasks have no setting that is found on dev."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task:
-    """One task. E stands for its kind of example, predictions are JSON-able dicts, one an example, in input order."""
+    """One task. Predictions are JSON-able dicts, one an example, in input order."""
 
     name: str
     head: str
-    """Key of the model's head: sequence (one label a text) or token (one label a word)."""
+    """Key of the model's head: sequence (a text), token (a word), span, choice or embedding."""
     metric: str
     """The metric that picks the best checkpoint; higher is better."""
+    loss: "TaskLoss"
+    """What is minimised."""
+    classes: bool = True
+    """Whether gold answers are names of a closed set, which the checkpoint keeps."""
+    grouped: bool = False
+    """Whether the inputs of one example must stay together in a batch."""
+    outputs: Callable[[Sequence[str]], int] = len
+    """Labels -> number of the head's outputs."""
+    together: bool = False
+    """Whether predictions can only be made of all examples at once, as in a ranking."""
+    objective: "Callable[[Model, LossOptions], nn.Module] | None" = None
+    """An objective of the task's own, in place of the loss of its head's logits."""
     read_file: Callable[[Path, DataSection, bool, list[str]], list[Any]]
     """(file, data, labelled, problems) -> examples; appends to problems what is wrong, as `file:line: ...`."""
+    read_folder: Callable[[Path, DataSection, list[str]], dict[str, list[Any]] | None] = lambda *_: None
+    """(folder, data, problems) -> the splits of a folder in a layout of the task's own; None for any other folder."""
     read_table: Callable[..., list[Any]]
     """(table, data, labelled, problems) -> examples, for records that come from elsewhere than a file."""
     demo: Callable[[DataSection], Splits]
@@ -108,17 +149,28 @@ class Task:
     labels: Callable[[Sequence[Any]], list[str]]
     """Training examples -> label names in the order of their numbers."""
     gold: Callable[[Any], list[tuple[str, str]]]
-    """Example -> (label, `file:line`) of everything in it that is labelled."""
+    """Example -> (answer, `file:line`) of everything in it that is labelled."""
+    truth: Callable[[Any], Any]
+    """Labelled example -> its gold answer as predictions.jsonl shows it: a label, a list, a number."""
     key: Callable[[Any], tuple[str, ...]]
     """Example -> its input text, for finding repeats."""
     input: Callable[[str | Mapping[str, Any], DataSection, str], Any]
     """(line of text or record, data, where) -> an example without label, for `predict`. Errors: BertctlError."""
-    encode: Callable[[Sequence[Any], Tokenizer, Sequence[str], int, int | None], list[Features]]
-    """(examples, tokenizer, labels, max_length, overlap) -> features, those of one example next to each other."""
-    predictions: Callable[[Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str]], list[Prediction]]
-    """(examples, features, logits a feature: [C] or [T, C], labels) -> predictions."""
-    constant: Callable[[Sequence[Any], str], list[Prediction]]
-    """(examples, label) -> predictions of somebody who always says `label`: the majority baseline."""
+    encode: Callable[[Sequence[Any], Tokenizer, Sequence[str], Limits], list[Features]]
+    """(examples, tokenizer, labels, limits) -> features, those of one example next to each other."""
+    tune: Callable[[Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str]], dict[str, Any]] = (
+        nothing_to_tune
+    )
+    """(dev examples, features, logits, labels) -> settings, such as a threshold, that the checkpoint keeps."""
+    predictions: Callable[
+        [Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str], Mapping[str, Any]], list[Prediction]
+    ]
+    """(examples, features, logits a feature: [C] or [T, C], labels, settings) -> predictions."""
+    majority: Callable[[Sequence[Any], Sequence[Any], Sequence[str]], tuple[str, list[Prediction]] | None]
+    """(train, examples, labels) -> what somebody says who always says the same, as train suggests, and the predictions
+    that this makes; None if there is no such answer."""
+    said: Callable[[Prediction], Sequence[Hashable]]
+    """Prediction -> what was answered, so that a model which always answers the same is found."""
     score: Callable[[Sequence[Any], Sequence[Prediction], Sequence[str]], dict[str, Metric]]
     """(labelled examples, predictions, labels) -> metrics by name."""
     details: Callable[[Sequence[Any], Sequence[Prediction], Sequence[str]], dict[str, Any]]

@@ -17,8 +17,8 @@ from bertctl.metrics.tagging import entities, per_type, tagging_metrics, token_m
 from bertctl.tasks import schemes
 from bertctl.tasks.classification import softmax
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.task import IGNORED, Features, Prediction, TokenExample
-from bertctl.tasks.values import sorted_labels
+from bertctl.tasks.task import IGNORED, Features, Limits, Prediction, TokenExample
+from bertctl.tasks.values import most_frequent, sorted_labels
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.text.windows import check_overlap, fit_word, word_windows
 
@@ -56,6 +56,11 @@ def gold(example: TokenExample) -> list[tuple[str, str]]:
     return [(tag, example.place(word)) for word, tag in enumerate(example.tags or ())]
 
 
+def truth(example: TokenExample) -> list[str]:
+    """The tag of every word."""
+    return list(example.tags or ())
+
+
 def key(example: TokenExample) -> tuple[str, ...]:
     """The words as one text."""
     return (" ".join(example.words),)
@@ -65,16 +70,15 @@ def encode(
     examples: Sequence[TokenExample],
     tokenizer: Tokenizer,
     label_names: Sequence[str],
-    max_length: int,
-    overlap: int | None,
+    limits: Limits,
 ) -> list[Features]:
     """[CLS] pieces [SEP] of every window; the windows of a sentence stand next to each other.
 
-    `overlap`: pieces that neighbouring windows share. Errors: BertctlError if nothing fits, or no new word would.
+    Errors: BertctlError if nothing fits, or no new word would.
     """
     number = {name: place for place, name in enumerate(label_names)}
-    room = max_length - 2
-    shared = min(DEFAULT_OVERLAP, room // 2) if overlap is None else overlap
+    room = limits.max_length - 2
+    shared = min(DEFAULT_OVERLAP, room // 2) if limits.overlap is None else limits.overlap
     check_overlap(room=room, overlap=shared)
     features = []
     for place, ids in enumerate(tokenizer.encode_words([example.words for example in examples])):
@@ -112,6 +116,7 @@ def predictions(
     features: Sequence[Features],
     logits: Sequence[np.ndarray],
     label_names: Sequence[str],
+    settings: Mapping[str, Any],
 ) -> list[Prediction]:
     """{"tokens", "tags", "probabilities"} with one entry a word, and "entities" if the labels mark any.
 
@@ -141,9 +146,17 @@ def _entities(row: Prediction, scheme: str) -> list[dict[str, Any]]:
     ]
 
 
-def constant(examples: Sequence[TokenExample], label: str) -> list[Prediction]:
-    """The same tag for every word."""
-    return [{"tags": [label] * len(example.words)} for example in examples]
+def majority(
+    train: Sequence[TokenExample], examples: Sequence[TokenExample], label_names: Sequence[str]
+) -> tuple[str, list[Prediction]]:
+    """The most frequent tag of train for every word."""
+    tag = most_frequent(tag for example in train for tag in example.tags or ())
+    return tag, [{"tags": [tag] * len(example.words)} for example in examples]
+
+
+def said(prediction: Prediction) -> list[str]:
+    """The tag of every word."""
+    return list(prediction["tags"])
 
 
 def score_entities(

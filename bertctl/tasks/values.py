@@ -6,7 +6,8 @@ Numbers are names too ("1", "2", "3" are three classes). Missing labels and labe
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bertctl.tasks.tables import json_kind
@@ -67,6 +68,12 @@ class LabelReader:
         if isinstance(value, str) and value.isascii() and value.isdecimal() and int(value) < len(self.class_names):
             return self.class_names[int(value)]
         return clean_text(str(value))
+
+
+def most_frequent(names: Iterable[str | None]) -> str:
+    """The name that occurs most often, of equals the first in the alphabet; None does not count."""
+    counts = Counter(name for name in names if name is not None)
+    return min(counts, key=lambda name: (-counts[name], name))
 
 
 def sorted_labels(names: set[str]) -> list[str]:

@@ -84,6 +84,8 @@ BERT = Family(
         ("heads.sentence_pair.output", "cls.seq_relationship"),
         ("heads.sequence.output", "classifier"),
         ("heads.token.output", "classifier"),
+        ("heads.span.output", "qa_outputs"),
+        ("heads.choice.output", "classifier"),
     ),
     architectures={
         frozenset(): "BertModel",
@@ -92,5 +94,7 @@ BERT = Family(
         frozenset({"sentence_pair"}): "BertForNextSentencePrediction",
         frozenset({"sequence"}): "BertForSequenceClassification",
         frozenset({"token"}): "BertForTokenClassification",
+        frozenset({"span"}): "BertForQuestionAnswering",
+        frozenset({"choice"}): "BertForMultipleChoice",
     },
 )

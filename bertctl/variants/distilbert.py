@@ -63,11 +63,15 @@ DISTILBERT = Family(
         ("heads.masked_lm", "vocab_projector"),
         ("heads.sequence.output", "classifier"),
         ("heads.token.output", "classifier"),
+        ("heads.span.output", "qa_outputs"),
+        ("heads.choice.output", "classifier"),
     ),
     architectures={
         frozenset(): "DistilBertModel",
         frozenset({"masked_lm"}): "DistilBertForMaskedLM",
         frozenset({"sequence"}): "DistilBertForSequenceClassification",
         frozenset({"token"}): "DistilBertForTokenClassification",
+        frozenset({"span"}): "DistilBertForQuestionAnswering",
+        frozenset({"choice"}): "DistilBertForMultipleChoice",
     },
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bertctl.text.tokenizer import Tokenizer
 
 OWN_TYPE = "bertctl"
+FIXED_OUTPUTS = {"masked_lm": 0, "sentence_pair": 2, "span": 2, "choice": 1, "embedding": 0}
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def stored_heads(fields: dict[str, Any], family: Family | None, weights: Mapping
     classes = {} if family is None else {name: heads for heads, name in family.architectures.items()}
     heads = classes.get((fields.get("architectures") or [""])[0], frozenset())
     labels = len(fields.get("id2label") or {}) or 2
-    return {name: {"masked_lm": 0, "sentence_pair": 2}.get(name, labels) for name in sorted(heads)}
+    return {name: FIXED_OUTPUTS.get(name, labels) for name in sorted(heads)}
 
 
 def labels_of(fields: dict[str, Any], heads: Mapping[str, int]) -> list[str] | None:

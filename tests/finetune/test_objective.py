@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from bertctl.encoder.config import EncoderConfig
-from bertctl.finetune.objective import TaskObjective, summed_cross_entropy
+from bertctl.finetune.objective import TaskObjective
 from bertctl.heads.model import Model
 from bertctl.tasks.batches import collate
+from bertctl.tasks.losses import summed_cross_entropy
+from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import IGNORED, Features
 
 SMALL = EncoderConfig(
@@ -32,7 +34,7 @@ def features(head: str) -> list[Features]:
 
 def gradient(model: Model, head: str, parts: list[list[Features]]) -> tuple[float, torch.Tensor]:
     """Loss and gradient of a step in micro-batches, as the loop computes them."""
-    objective = TaskObjective(model, head)
+    objective = TaskObjective(model, TASKS["ner" if head == "token" else "classification"])
     batches = [collate(part, model, 0) for part in parts]
     count = sum(objective.counts(batch)["task"] for batch in batches)
     model.zero_grad()

@@ -10,7 +10,7 @@ from scipy.special import softmax
 from bertctl.errors import BertctlError
 from bertctl.tasks import classification
 from bertctl.tasks.config import ColumnsSection, DataSection
-from bertctl.tasks.task import TextExample
+from bertctl.tasks.task import Limits, TextExample
 from bertctl.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "##d"], True, True)
@@ -75,7 +75,7 @@ def test_features_of_a_text_and_a_pair() -> None:
         TextExample("a", "b c", "x", "f:2"),
         TextExample("", None, None, ""),
     ]
-    one, two, none = classification.encode(examples, TOKENIZER, ["x", "y"], 16, 0)
+    one, two, none = classification.encode(examples, TOKENIZER, ["x", "y"], Limits(16))
     assert (one.input_ids, one.token_type_ids, one.labels) == ([2, 5, 6, 8, 3], [0] * 5, 1)
     assert (two.input_ids, two.token_type_ids, two.labels) == ([2, 5, 3, 6, 7, 3], [0, 0, 0, 1, 1, 1], 0)
     assert (none.input_ids, none.labels, none.pieces) == ([2, 3], None, 0)
@@ -85,25 +85,25 @@ def test_features_of_a_text_and_a_pair() -> None:
 @pytest.mark.parametrize(("words", "kept"), [(601, 510), (510, 510), (3, 3)])
 def test_a_cut_text_is_counted(words: int, kept: int) -> None:
     example = TextExample("a " * (words - 1) + "b", None, None, "f:1")
-    (feature,) = classification.encode([example], TOKENIZER, [], 512, 0)
+    (feature,) = classification.encode([example], TOKENIZER, [], Limits(512))
     assert (feature.pieces, feature.cut, len(feature.input_ids)) == (words, words - kept, kept + 2)
 
 
 @pytest.mark.parametrize(("first", "second", "kept"), [(9, 2, (5, 2)), (2, 9, (2, 5)), (9, 9, (4, 3)), (3, 4, (3, 4))])
 def test_of_a_pair_the_longer_text_is_cut(first: int, second: int, kept: tuple[int, int]) -> None:
     example = TextExample("a " * first, "b " * second, None, "f:1")
-    (feature,) = classification.encode([example], TOKENIZER, [], 10, 0)
+    (feature,) = classification.encode([example], TOKENIZER, [], Limits(10))
     assert (feature.input_ids.count(5), feature.input_ids.count(6)) == kept
 
 
 def test_no_room_at_all_is_refused() -> None:
     with pytest.raises(BertctlError, match="use a longer max_length"):
-        classification.encode([TextExample("a", "b", None, "f:1")], TOKENIZER, [], 4, 0)
+        classification.encode([TextExample("a", "b", None, "f:1")], TOKENIZER, [], Limits(4))
 
 
 def test_predictions_are_names_with_probabilities() -> None:
     logits = [np.array([1.0, 3.0, -1000.0], dtype=np.float32), np.array([900.0, 0.0, 0.0], dtype=np.float32)]
-    rows = classification.predictions([], [], logits, ["1", "2", "3"])
+    rows = classification.predictions([], [], logits, ["1", "2", "3"], {})
     assert [row["label"] for row in rows] == ["2", "1"]
     for row, values in zip(rows, logits, strict=True):
         assert list(row["probabilities"].values()) == pytest.approx(softmax(values.astype(float)))
@@ -116,7 +116,7 @@ def test_scores_match_labels_by_name() -> None:
     scores = classification.score(examples, predicted, ["a", "b"])
     assert scores["accuracy"].point() == 0.5
     assert [row["support"] for row in classification.details(examples, predicted, ["a", "b"])["per_class"]] == [1, 3]
-    assert classification.constant(examples, "b") == [{"label": "b"}] * 4
+    assert classification.majority(examples, examples, []) == ("b", [{"label": "b"}] * 4)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_one_answer_to_everything_is_degenerate_unless_it_is_right():
 
 
 def test_the_majority_baseline_has_the_share_of_its_label():
-    found = majority_baseline(TASKS["classification"], TEXTS, "a", ["a", "b"])
+    found = majority_baseline(TASKS["classification"], [*TEXTS, TEXTS[2]], TEXTS, ["a", "b"])
     assert found["label"] == "a"
     assert found["value"] == 2 / 3
     assert found["low"] <= 2 / 3 <= found["high"]

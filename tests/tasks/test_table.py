@@ -8,16 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertctl.heads.table import HEADS
 from bertctl.tasks.audit import audit
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
+from bertctl.tasks.task import Features, Limits, Task
 from bertctl.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"], True, True)
 TEXTS = "text,label\na b,x\nb,y\nc a,x\nb c,y\n"
 TAGS = "a\tB-X\nb\tI-X\n\nc\tO\nb\tB-Y\na\tO\n"
 FILES = {"classification": ("csv", TEXTS), "ner": ("conll", TAGS), "pos": ("conll", TAGS.replace("-", ""))}
+
+
+def shape(task: Task, feature: Features, labels: list[str]) -> tuple[int, ...]:
+    """Of a feature's logits."""
+    outputs = task.outputs(labels) or 5
+    return (len(feature.input_ids), outputs) if HEADS[task.head].reads == "tokens" else (outputs,)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -28,10 +36,9 @@ def test_a_task_from_file_to_scores(name: str, tmp_path: Path) -> None:
         (tmp_path / f"{split}.{ending}").write_text(text)
     splits = training_data(task, DataSection(path=tmp_path), seed=1)
     labels = task.labels(splits.train)
-    features = task.encode(splits.dev, TOKENIZER, labels, 16, 4)
-    width = (lambda f: (len(f.input_ids), len(labels))) if task.head == "token" else (lambda f: (len(labels),))
-    logits = [np.random.default_rng(0).normal(size=width(feature)) for feature in features]
-    predicted = task.predictions(splits.dev, features, logits, labels)
+    features = task.encode(splits.dev, TOKENIZER, labels, Limits(16, 4))
+    logits = [np.random.default_rng(0).normal(size=shape(task, feature, labels)) for feature in features]
+    predicted = task.predictions(splits.dev, features, logits, labels, task.tune(splits.dev, features, logits, labels))
     assert len(predicted) == len(splits.dev)
     json.dumps(predicted, allow_nan=False)
     scores = task.score(splits.dev, predicted, labels)
@@ -46,10 +53,10 @@ def test_examples_without_labels_are_encoded_and_predicted(name: str) -> None:
     task = TASKS[name]
     labels = ["O", "B-X", "I-X"]
     examples = [task.input(line, DataSection(), f"stdin:{i}") for i, line in enumerate(["a b c", "", "b"], 1)]
-    features = task.encode(examples, TOKENIZER, labels, 16, 4)
+    features = task.encode(examples, TOKENIZER, labels, Limits(16, 4))
     assert all(feature.labels is None for feature in features)
-    shape = (lambda f: (len(f.input_ids), 3)) if task.head == "token" else (lambda f: (3,))
-    predicted = task.predictions(examples, features, [np.zeros(shape(f)) for f in features], labels)
+    zeros = [np.zeros(shape(task, feature, labels)) for feature in features]
+    predicted = task.predictions(examples, features, zeros, labels, {})
     assert len(predicted) == 3
     assert all(task.gold(example) == [] for example in examples)
 
@@ -63,8 +70,7 @@ def test_a_task_that_says_everything_right_scores_one(name: str, tmp_path: Path)
     splits = training_data(task, DataSection(path=tmp_path), seed=1)
     labels = task.labels(splits.train)
     key = "tags" if task.head == "token" else "label"
-    gold = [[label for label, _ in task.gold(example)] for example in splits.dev]
-    predicted = [{key: tags if task.head == "token" else tags[0]} for tags in gold]
+    predicted = [{key: task.truth(example)} for example in splits.dev]
     assert task.score(splits.dev, predicted, labels)[task.metric].point() == 1.0
 
 

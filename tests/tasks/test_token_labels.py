@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bertctl.errors import BertctlError
 from bertctl.tasks import token_labels
-from bertctl.tasks.task import IGNORED, Features, TokenExample
+from bertctl.tasks.task import IGNORED, Features, Limits, TokenExample
 from bertctl.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c"], True, True)
@@ -33,7 +33,7 @@ def one_hot(features: list[Features], examples: list[TokenExample]) -> list[np.n
 
 def test_first_pieces_have_the_loss() -> None:
     (feature,) = token_labels.encode(
-        [example(["a", "bcc", "\x00", "b"], ["B-X", "I-X", "O", "B-X"])], TOKENIZER, LABELS, 16, 0
+        [example(["a", "bcc", "\x00", "b"], ["B-X", "I-X", "O", "B-X"])], TOKENIZER, LABELS, Limits(16, 0)
     )
     assert feature.input_ids == [2, 5, 6, 7, 7, 1, 6, 3]  # a word without a piece is [UNK] and keeps its tag
     assert feature.labels == [IGNORED, 1, 2, IGNORED, IGNORED, 0, 1, IGNORED]
@@ -50,33 +50,33 @@ def test_every_word_is_predicted_and_has_loss_exactly_once(
     sentences: list[list[str]], max_length: int, overlap: int
 ) -> None:
     examples = [example(words, [LABELS[i % 3] for i in range(len(words))]) for words in sentences]
-    features = token_labels.encode(examples, TOKENIZER, LABELS, max_length, overlap % (max_length - 2))
+    features = token_labels.encode(examples, TOKENIZER, LABELS, Limits(max_length, overlap % (max_length - 2)))
     assert all(len(f.input_ids) <= max_length and len(f.labels or ()) == len(f.input_ids) for f in features)
     answered = [(f.example, word) for f in features for word in f.words]
     assert answered == [(i, word) for i, words in enumerate(sentences) for word in range(len(words))]
     assert sum(label != IGNORED for f in features for label in f.labels or ()) == len(answered)
-    predicted = token_labels.predictions(examples, features, one_hot(features, examples), LABELS)
+    predicted = token_labels.predictions(examples, features, one_hot(features, examples), LABELS, {})
     assert [row["tags"] for row in predicted] == [list(e.tags or ()) for e in examples]
     assert [row["tokens"] for row in predicted] == sentences
 
 
 def test_a_long_sentence_is_windowed_and_its_middle_words_see_both_sides() -> None:
-    features = token_labels.encode([example(["a"] * 20)], TOKENIZER, LABELS, 12, 4)
+    features = token_labels.encode([example(["a"] * 20)], TOKENIZER, LABELS, Limits(12, 4))
     assert [len(f.input_ids) for f in features] == [12, 12, 10]
     assert [f.words for f in features] == [list(range(8)), list(range(8, 14)), list(range(14, 20))]
     assert all(f.labels is None for f in features)
 
 
 def test_a_word_longer_than_the_model_keeps_its_first_piece_and_is_counted() -> None:
-    (feature,) = token_labels.encode([example(["b" + "c" * 9], ["B-X"])], TOKENIZER, LABELS, 6, 2)
+    (feature,) = token_labels.encode([example(["b" + "c" * 9], ["B-X"])], TOKENIZER, LABELS, Limits(6, 2))
     assert (feature.input_ids, feature.labels) == ([2, 6, 7, 7, 7, 3], [IGNORED, 1, IGNORED, IGNORED, IGNORED, IGNORED])
     assert (feature.pieces, feature.cut) == (10, 6)
 
 
 def test_predictions_name_entities_with_their_words() -> None:
     examples = [example(["a", "b", "a", "b"], ["B-X", "I-X", "O", "B-X"]), example([], [])]
-    features = token_labels.encode(examples, TOKENIZER, LABELS, 16, 0)
-    first, empty = token_labels.predictions(examples, features, one_hot(features, examples), LABELS)
+    features = token_labels.encode(examples, TOKENIZER, LABELS, Limits(16, 0))
+    first, empty = token_labels.predictions(examples, features, one_hot(features, examples), LABELS, {})
     assert first["entities"] == [
         {"type": "X", "start": 0, "stop": 2, "text": "a b"},
         {"type": "X", "start": 3, "stop": 4, "text": "b"},
@@ -87,8 +87,8 @@ def test_predictions_name_entities_with_their_words() -> None:
 
 def test_tags_without_prefix_have_no_entities() -> None:
     examples = [example(["a"], ["O"])]
-    features = token_labels.encode(examples, TOKENIZER, ["NN", "VB", "O"], 16, 0)
-    (row,) = token_labels.predictions(examples, features, [np.zeros((3, 3))], ["NN", "VB", "O"])
+    features = token_labels.encode(examples, TOKENIZER, ["NN", "VB", "O"], Limits(16, 0))
+    (row,) = token_labels.predictions(examples, features, [np.zeros((3, 3))], ["NN", "VB", "O"], {})
     assert "entities" not in row
 
 
@@ -119,7 +119,7 @@ def test_gold_names_the_line_of_each_word_and_the_key_its_text() -> None:
     assert token_labels.gold(one) == [("N", "f:1"), ("V", "f:2")]
     assert token_labels.key(one) == ("a b",)
     assert token_labels.gold(example(["a"])) == []
-    assert token_labels.constant([one], "N") == [{"tags": ["N", "N"]}]
+    assert token_labels.majority([one], [one], []) == ("N", [{"tags": ["N", "N"]}])
 
 
 def test_labels_of_entities_are_complete_and_those_of_tags_are_as_found() -> None:
@@ -130,8 +130,8 @@ def test_labels_of_entities_are_complete_and_those_of_tags_are_as_found() -> Non
 def test_an_overlap_that_leaves_no_new_word_is_refused_and_the_default_fits_any_window() -> None:
     words = [example(["a"] * 30, ["O"] * 30)]
     for max_length in (4, 12, 40):
-        features = token_labels.encode(words, TOKENIZER, LABELS, max_length, None)
+        features = token_labels.encode(words, TOKENIZER, LABELS, Limits(max_length, None))
         assert sorted(word for feature in features for word in feature.words) == list(range(30))
     for overlap in (10, 12, 50):
         with pytest.raises(BertctlError, match="must be < 10"):
-            token_labels.encode(words, TOKENIZER, LABELS, 12, overlap)
+            token_labels.encode(words, TOKENIZER, LABELS, Limits(12, overlap))

@@ -36,7 +36,7 @@ def test_token_vectors_equal_transformers(theirs):
     output = loaded.model.eval()(tokens["input_ids"], mask, tokens["token_type_ids"])
     expected = theirs(**tokens)
     assert (output.last_hidden_state - expected.last_hidden_state)[mask].abs().max().item() <= 1e-5
-    assert (loaded.model.pooler(output.last_hidden_state) - expected.pooler_output).abs().max().item() <= 1e-5
+    assert (loaded.model.pooler(output.last_hidden_state, None) - expected.pooler_output).abs().max().item() <= 1e-5
 
 
 def test_what_we_save_loads_in_transformers_bit_for_bit(theirs, tmp_path):

@@ -37,7 +37,7 @@ def published(family, heads, seed=0):
     """A random model of transformers with weights large enough to tell right from wrong."""
     torch.manual_seed(seed)
     fields = family.to_hf(own_config(family)) | {"initializer_range": 0.2}
-    config = transformers.AutoConfig.for_model(family.model_type, **fields, num_labels=3)
+    config = transformers.AutoConfig.for_model(family.model_type, **fields, num_labels=2 if heads == {"span"} else 3)
     model = getattr(transformers, family.architectures[heads])(config).eval()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -55,7 +55,11 @@ def batch(segments):
 
 def their_outputs(model, ids, mask, types, heads):
     given = {"input_ids": ids, "attention_mask": mask.long()} | ({} if types is None else {"token_type_ids": types})
+    if heads == {"choice"}:  # each text is the only choice of its example
+        return {"choice": model(**{name: value.unsqueeze(1) for name, value in given.items()}).logits}
     output = model(**given)
+    if heads == {"span"}:
+        return {"span": torch.stack((output.start_logits, output.end_logits), dim=-1)}
     if heads == {"masked_lm", "sentence_pair"}:
         return {"masked_lm": output.prediction_logits, "sentence_pair": output.seq_relationship_logits}
     if not heads:
@@ -69,7 +73,7 @@ def our_outputs(model, ids, mask, types):
     if "masked_lm" in model.head_outputs:
         logits["masked_lm"] = model.masked_logits(output, torch.arange(ids.numel())).unflatten(0, ids.shape)
     if not model.head_outputs:
-        pooled = model.pooler(output.last_hidden_state) if model.pooler is not None else None
+        pooled = model.pooler(output.last_hidden_state, None) if model.pooler is not None else None
         logits = {"hidden": output.last_hidden_state, "pooled": pooled}
     return logits
 

@@ -1,0 +1,54 @@
+"""What a task minimises: a loss summed over the items of a batch, and how many items that are.
+
+Sums and counts stay apart, so that a step in micro-batches or over ranks has the loss of the whole step.
+Shapes: B rows, T tokens, C outputs. torch is imported where it is used: tasks are read without it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bertctl.tasks.task import IGNORED
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bertctl.training.batching import Batch
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """What a recipe may change about a loss. `class_weights` [C] count an item of class c as so many."""
+
+    class_weights: "Tensor | None" = None
+    label_smoothing: float = 0.0
+    focal_gamma: float = 0.0
+
+
+PLAIN = LossOptions()
+
+
+@dataclass(frozen=True)
+class TaskLoss:
+    """`sum`: (logits, batch, options) -> the loss over all labelled items; `count`: (batch, options) -> its divisor."""
+
+    sum: "Callable[[Tensor, Batch, LossOptions], Tensor]"
+    count: "Callable[[Batch, LossOptions], Tensor]"
+
+
+def summed_cross_entropy(logits: "Tensor", labels: "Tensor") -> "Tensor":
+    """Sum over the items that have a label. Shapes: logits [..., C], labels [...] with -100 where there is none."""
+    from torch.nn import functional as F
+
+    return F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+def _label_loss(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
+    return summed_cross_entropy(logits, batch["labels"])
+
+
+def _labelled(batch: "Batch", options: LossOptions) -> "Tensor":
+    return (batch["labels"] != IGNORED).sum()
+
+
+CROSS_ENTROPY = TaskLoss(_label_loss, _labelled)
