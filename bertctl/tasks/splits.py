@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bertctl import console
 from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
 from bertctl.tasks import named
 from bertctl.tasks.audit import folded
 from bertctl.tasks.config import PYTHON_DOCS, DataSection
+from bertctl.tasks.strata import stratified_order
 from bertctl.tasks.tables import ENDINGS
 from bertctl.tasks.task import Splits, Task
 
@@ -188,13 +187,14 @@ def hold_out(task: Task, train: list[Any], share: float, seed: int) -> tuple[lis
     An example whose text (case and white space folded) or label would then stand in one part only stays in train.
     Errors: BertctlError if nothing can be held out.
     """
-    chosen = set(_draw(task, train, max(1, round(len(train) * share)), seed))
+    chosen = set(stratified_order(task, train, seed)[: max(1, round(len(train) * share))])
     rest = [example for place, example in enumerate(train) if place not in chosen]
     texts = {folded(task.key(example)) for example in rest}
     names = set(task.labels(rest))
 
     def may_leave(example: Any) -> bool:
-        return folded(task.key(example)) not in texts and {label for label, _ in task.gold(example)} <= names
+        known = not task.classes or {label for label, _ in task.gold(example)} <= names
+        return known and folded(task.key(example)) not in texts
 
     dev = {place for place in chosen if may_leave(train[place])}
     if not dev or not rest:
@@ -206,20 +206,9 @@ def at_most(task: Task, examples: list[Any], count: int | None, seed: int) -> li
     """`count` of the examples by seed, stratified by label, in file order; all if there are no more."""
     if count is None or count >= len(examples):
         return examples
-    chosen = set(_draw(task, examples, count, seed))
+    chosen = set(stratified_order(task, examples, seed)[:count])
     return _parted(examples, lambda place: place in chosen)
 
 
 def _parted(examples: list[Any], belongs: Callable[[int], bool]) -> list[Any]:
     return [example for place, example in enumerate(examples) if belongs(place)]
-
-
-def _draw(task: Task, examples: Sequence[Any], count: int, seed: int) -> list[int]:
-    """Places of `count` examples: shuffled, sorted by their rarest label, and then taken at equal distances."""
-    counts = Counter(label for example in examples for label, _ in task.gold(example))
-    order = np.random.default_rng(seed).permutation(len(examples)).tolist()
-    order.sort(
-        key=lambda place: min(((counts[label], label) for label, _ in task.gold(examples[place])), default=(0, ""))
-    )
-    total = len(examples)
-    return [place for i, place in enumerate(order) if (i + 1) * count // total > i * count // total]
