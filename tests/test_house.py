@@ -176,6 +176,7 @@ OPTIONS = {
         *["--format", "--out", "--verbose"],
     ],
     "probe": ["--task", "--data", *SHARED],
+    "describe": ["--batch-size", "--tokens", "--precision", "--set", "--json", "--verbose"],
     "run": SHARED,
     "recipes": ["--verbose"],
 }

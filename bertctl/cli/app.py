@@ -27,6 +27,7 @@ COMMANDS = {
     "evaluate": "Score a checkpoint on data, with intervals.",
     "predict": "Lines or JSONL in, JSONL out.",
     "probe": "See what each layer knows.",
+    "describe": "What a model or recipe holds and needs: shapes, parameters, arithmetic, memory.",
     "run": "All stages of a recipe, in order; what has not changed is not done again.",
     "recipes": "List, print and explain recipes.",
 }

@@ -1,0 +1,125 @@
+"""What a model is and needs, without building its weights: shapes, parameters, arithmetic, memory of a training step.
+
+Nothing is estimated by a formula of its own: a step is traced with tensors that have shapes and no data, and what it
+multiplies and what it keeps for the backward pass is counted, so every part and every variant is covered.
+Shapes: B batch, T tokens.
+"""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.heads.model import Model
+from bertctl.heads.table import HEADS
+
+Precision = Literal["float32", "bf16"]
+MASKED_SHARE = 0.15  # of the tokens, which alone go through the masked-LM head; BERT's
+ADAMW_BYTES = 16  # a parameter: float32 weight, gradient and two moments
+
+
+@dataclass(frozen=True)
+class Description:
+    """`tensors`: (name, shape) of every parameter; `parameters` by part; `flops_per_token` of a forward pass (a product
+    of [m, k] and [k, n] is 2 m k n); `bytes` of one training step by what they hold."""
+
+    config: EncoderConfig
+    heads: dict[str, int]
+    tensors: tuple[tuple[str, tuple[int, ...]], ...]
+    parameters: dict[str, int]
+    batch_size: int
+    tokens: int
+    precision: Precision
+    flops_per_token: float
+    bytes: dict[str, int]
+
+    @property
+    def training_flops_per_token(self) -> float:
+        """A backward pass multiplies twice as much as a forward pass: arXiv:2001.08361, section 2.1."""
+        return 3 * self.flops_per_token
+
+
+def describe(
+    config: EncoderConfig,
+    heads: Mapping[str, int],
+    *,
+    batch_size: int = 32,
+    tokens: int = 128,
+    precision: Precision = "float32",
+    gradient_checkpointing: bool = False,
+) -> Description:
+    """Trace one forward pass of [batch_size, tokens] in training mode. Errors: ValueError if tokens do not fit."""
+    flops, kept = FlopCounterMode(display=False), Kept()
+    with torch.device("meta"):
+        model = Model(config, heads)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model = model.to_empty(device="cpu").train()
+        model.encoder.gradient_checkpointing = gradient_checkpointing
+        lower = nullcontext() if precision == "float32" else torch.autocast("cpu", torch.bfloat16)
+        own = {p.untyped_storage()._cdata for p in model.parameters()}
+        with lower, flops, saved_tensors_hooks(kept.pack, kept.unpack):
+            trace(model, batch_size, tokens)
+        sizes = [(name, tuple(p.shape)) for name, p in model.named_parameters()]
+        count = sum(p.numel() for p in model.parameters())
+    return Description(
+        config=config,
+        heads=dict(heads),
+        tensors=tuple(sizes),
+        parameters=by_part(sizes),
+        batch_size=batch_size,
+        tokens=tokens,
+        precision=precision,
+        flops_per_token=flops.get_total_flops() / (batch_size * tokens),
+        bytes={"weights, gradients, AdamW": ADAMW_BYTES * count, "activations": kept.bytes(own)},
+    )
+
+
+def trace(model: Model, batch_size: int, tokens: int) -> list[Tensor]:
+    """What the loss of every head needs, for a batch without padding; of masked tokens at the usual share of places."""
+    ids = torch.zeros(batch_size, tokens, dtype=torch.long)
+    output = model(ids, None, torch.zeros_like(ids))
+    masked = torch.zeros(max(1, round(MASKED_SHARE * batch_size * tokens)), dtype=torch.long)
+    logits = [
+        model.masked_logits(output, masked) if HEADS[head].reads == "masked" else model.logits(head, output)
+        for head in model.head_outputs
+    ]
+    return [values.float().log_softmax(dim=-1) for values in logits]
+
+
+class Kept:
+    """The storages that autograd keeps for the backward pass, each counted once."""
+
+    def __init__(self) -> None:
+        self.storages: dict[int, Any] = {}
+
+    def pack(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        self.storages[storage._cdata] = storage
+        return tensor
+
+    def unpack(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def bytes(self, without: set[int]) -> int:
+        """Their size, those of `without` (the weights) left out."""
+        return sum(storage.nbytes() for key, storage in self.storages.items() if key not in without)
+
+
+def by_part(sizes: list[tuple[str, tuple[int, ...]]]) -> dict[str, int]:
+    """Parameters of the embeddings (positions among them), the layers, and each head with its pooler."""
+    parts: dict[str, int] = {}
+    for name, shape in sizes:
+        room, part = name.split(".")[:2]
+        if room == "encoder":
+            part = "embeddings" if part in ("embeddings", "position") else "layers"
+        else:
+            part = f"head {part}" if room == "heads" else room
+        parts[part] = parts.get(part, 0) + torch.Size(shape).numel()
+    return parts

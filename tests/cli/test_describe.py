@@ -1,0 +1,71 @@
+"""`bertctl describe` on recipes and checkpoints."""
+
+import json
+
+import pytest
+
+from bertctl.cli.app import main
+from bertctl.encoder.config import EncoderConfig
+from bertctl.heads.model import Model
+from bertctl.variants.hf import save_model
+
+TINY = EncoderConfig(
+    vocab_size=50,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=20,
+)
+
+
+def call(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["describe", *map(str, arguments)])
+    output = capsys.readouterr()
+    return ended.value.code, output.out, output.err
+
+
+def test_a_recipe_is_described_at_its_own_batch_and_length(capsys):
+    code, out, _ = call(capsys, "base", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["parameters_in_all"] == 110_106_428
+    assert (found["batch_size"], found["precision"]) == (32, "bf16")
+    assert found["tensors"]["encoder.layers.11.feed_forward.up.weight"] == [3072, 768]
+
+
+def test_set_changes_the_recipe_and_options_come_after_it(capsys):
+    options = ["--set", "pretrain.encoder.num_hidden_layers=3", "--tokens", 64, "--batch-size", 2, "--json"]
+    found = json.loads(call(capsys, "base", *options)[1])
+    assert found["config"]["num_hidden_layers"] == 3
+    assert (found["tokens"], found["batch_size"]) == (64, 2)
+
+
+def test_a_checkpoint_is_described_with_its_heads_and_each_layer_once(capsys, tmp_path):
+    save_model(tmp_path, Model(TINY, {"token": 3}), None)
+    code, out, _ = call(capsys, tmp_path)
+    assert code == 0
+    assert "heads.token.output.weight" in out
+    assert "encoder.layers.0.attention.query.weight" in out
+    assert "encoder.layers.1.attention.query.weight" not in out
+    total = sum(p.numel() for p in Model(TINY, {"token": 3}).parameters())
+    assert f"parameters: {total:,} (embeddings " in out
+    assert "at 20 tokens" in out  # no more than the encoder reads
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["base", "--tokens", "513"], "--tokens: got 513, but the encoder reads at most 512"),
+        (["base", "--precision", "fp16"], "--precision: got `fp16`, expected float32 or bf16"),
+        (["finetune/ner"], "finetune/ner: no section `pretrain`"),
+        (["."], "config.json"),
+        ([".", "--set", "seed=1"], "--set: got seed=1, but . is no recipe"),
+    ],
+)
+def test_what_cannot_be_described_is_refused(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -1,0 +1,61 @@
+"""What is told of a model without weights, against counting by hand and against a step that is really taken."""
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from bertctl.heads.model import Model
+from bertctl.variants.config import EncoderSection, encoder_config
+from bertctl.variants.describe import describe, trace
+
+MASKED_LM = {"masked_lm": 0}
+
+
+def config(size="tiny", **fields):
+    return encoder_config(EncoderSection(size=size, **fields), vocab_size=1000, pad_token_id=0)
+
+
+def test_base_has_the_published_parameters_and_the_arithmetic_counted_by_hand():
+    base = encoder_config(EncoderSection(), vocab_size=30_522, pad_token_id=0)
+    found = describe(base, {"masked_lm": 0, "sentence_pair": 2}, batch_size=2, tokens=100)
+    assert sum(found.parameters.values()) == 110_106_428  # BertForPreTraining of bert-base-uncased, tied
+    assert found.parameters["embeddings"] == (30_522 + 512 + 2 + 2) * 768
+    layer = 4 * 768 * 768 + 2 * 768 * 3072 + 2 * 100 * 768  # q, k, v, output; up, down; scores and their sum
+    head = (30 * (768 * 768 + 768 * 30_522) + 2 * (768 * 768 + 2 * 768)) / 200  # 30 masked of 200 tokens; 2 texts
+    assert found.flops_per_token == pytest.approx(2 * (12 * layer + head))
+    assert found.training_flops_per_token == 3 * found.flops_per_token
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_what_is_kept_for_the_backward_pass_is_what_a_real_step_keeps(checkpointing):
+    torch.manual_seed(0)
+    model = Model(config(), MASKED_LM).train()
+    model.encoder.gradient_checkpointing = checkpointing
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept = {}
+
+    def pack(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        outputs = trace(model, 4, 24)
+    real = sum(t.untyped_storage().nbytes() for place, t in kept.items() if place not in own)
+    del outputs
+    found = describe(config(), MASKED_LM, batch_size=4, tokens=24, gradient_checkpointing=checkpointing)
+    assert found.bytes["activations"] == pytest.approx(real, rel=0.01)
+
+
+def test_memory_grows_with_the_batch_and_shrinks_with_checkpointing_and_bf16():
+    def activations(**options):
+        return describe(config("mini"), MASKED_LM, **({"batch_size": 8, "tokens": 64} | options)).bytes["activations"]
+
+    plain = activations()
+    assert activations(batch_size=16) == pytest.approx(2 * plain, rel=0.02)
+    assert activations(gradient_checkpointing=True) < 0.5 * plain
+    assert activations(precision="bf16") < plain
+
+
+def test_no_weight_is_built():
+    found = describe(config(hidden_size=65_536, num_attention_heads=64), MASKED_LM, batch_size=1, tokens=8)
+    assert sum(found.parameters.values()) > 2**33  # 32 GiB and more in float32
