@@ -24,7 +24,9 @@ def predict(
     normalize: Annotated[bool, typer.Option("--normalize", help="Embeddings of length 1.")] = False,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in one forward pass.")] = 32,
     max_length: Annotated[int | None, typer.Option("--max-length", min=3, help="Longest input in word pieces.")] = None,
-    long_text: Annotated[str, typer.Option("--long-text", help="cut or refuse what is longer.")] = "cut",
+    long_text: Annotated[
+        str | None, typer.Option("--long-text", help="cut, refuse, or read in windows, what is longer.")
+    ] = None,
     input_format: Annotated[str, typer.Option("--format", help="auto, text or jsonl.")] = "auto",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to a file, whole or not at all.")
@@ -32,7 +34,10 @@ def predict(
     verbose: Annotated[bool, typer.Option("--verbose", help="Show where in the program an error came from.")] = False,
 ) -> None:
     """Lines or JSONL in, JSONL out: labels, candidates for each [MASK], or embeddings."""
-    _check(("--long-text", long_text, ("cut", "refuse")), ("--format", input_format, ("auto", "text", "jsonl")))
+    _check(
+        ("--long-text", long_text or "cut", ("cut", "refuse", "windows")),
+        ("--format", input_format, ("auto", "text", "jsonl")),
+    )
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise BertctlError(
             f"--out {out}: {'is a folder' if out.is_dir() else 'there is no such folder'}, expected a file"

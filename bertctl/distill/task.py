@@ -59,12 +59,12 @@ class ForTask:
     @property
     def extra(self) -> dict[str, Any]:
         """What the student's config.json notes, as that of a fine-tuned model."""
-        return {"task": self.data.task.name, "max_length": self.data.max_length}
+        return self.data.noted
 
     @property
     def longest(self) -> int:
         """Word pieces of the longest input that there may be."""
-        return self.data.max_length
+        return self.data.limits.max_length
 
     def speed_batch(self) -> Batch:
         """Training inputs from all lengths, [at most 32, T]."""

@@ -35,7 +35,7 @@ class Answerer(ABC):
 
     model: Model
     tokenizer: Tokenizer
-    max_length: int
+    limits: Limits
     batch_size: int
     runtime: Runtime
 
@@ -46,7 +46,7 @@ class Answerer(ABC):
     def encode(self, records: Sequence[Record]) -> list[Features]:
         """[CLS] text [SEP], with a second text as a pair."""
         examples = [TextExample(*padded_pair(record.texts()), None, record.where) for record in records]
-        return encode_texts(examples, self.tokenizer, self.max_length)
+        return encode_texts(examples, self.tokenizer, self.limits.max_length)
 
     def batches(self, features: Sequence[Features]) -> Iterator[tuple[list[int], Batch, EncoderOutput]]:
         """(places, batch, the encoder's output) for batches of like length."""
@@ -106,7 +106,7 @@ class MaskedTokens(Answerer):
 
     def _features(self, record: Record, place: int) -> Features:
         full = [pieces.ids.tolist() for pieces in self.tokenizer.encode(record.texts(), allow_special=True)]
-        parts = fit(full, self.max_length - 1 - len(full))
+        parts = fit(full, self.limits.max_length - 1 - len(full))
         features = Features([self.tokenizer.cls_id], [0], None, place, sum(map(len, full)))
         for segment, part in enumerate(parts):
             features.input_ids += [*part, self.tokenizer.sep_id]
@@ -156,7 +156,7 @@ class TaskLabels(Answerer):
     def answers(self, records: Sequence[Record]) -> list[Answer]:
         spans = [self._spans(record) if self.task.head == "token" else None for record in records]
         examples = [self._example(record, found) for record, found in zip(records, spans, strict=True)]
-        features = self.task.encode(examples, self.tokenizer, self.labels, Limits(self.max_length))
+        features = self.task.encode(examples, self.tokenizer, self.labels, self.limits)
         logits = feature_logits(
             self.model,
             self.task.head,

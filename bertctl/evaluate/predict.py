@@ -13,8 +13,9 @@ from bertctl.errors import BertctlError, raise_problems
 from bertctl.evaluate.answers import Answerer, Embeddings, MaskedTokens, TaskLabels
 from bertctl.evaluate.config import MASKED_LM
 from bertctl.evaluate.inputs import InputFormat, Record, read_records
-from bertctl.evaluate.task import labels_for, longest_input, settings_of, task_of
+from bertctl.evaluate.task import labels_for, limits_for, settings_of, task_of
 from bertctl.heads.pooling import POOLINGS
+from bertctl.tasks.config import DataSection
 from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training import runtime as runtimes
@@ -37,7 +38,7 @@ def predict(
     normalize: bool = False,
     batch_size: int = 32,
     max_length: int | None = None,
-    long_text: Literal["cut", "refuse"] = "cut",
+    long_text: Literal["cut", "refuse", "windows"] | None = None,
     format: InputFormat = "auto",  # noqa: A002
     precision: str = "float32",
     where: str = "<stdin>",
@@ -47,16 +48,17 @@ def predict(
     `output` masks: {"masks": [[{"token", "probability"} x top_k] for each [MASK]]}; labels: the predictions of the
     checkpoint's task; embeddings: {"embedding": [...]}, pooled over the real tokens; auto: what the checkpoint has a
     head for, embeddings if it has none. A text longer than `max_length` is cut, its object says so by `truncated`,
-    `pieces` and `pieces_kept`, and the number of such texts is warned of at the end; or it is refused.
+    `pieces` and `pieces_kept`, and the number of such texts is warned of at the end; or it is refused, or read in
+    windows (labels of whole texts), by default as the checkpoint was fine-tuned.
     Errors: BertctlError before anything is read if the checkpoint cannot do what is asked.
     """
     folder = resolve_model(model)
     loaded, tokenizer = load_model(folder), Tokenizer.load(folder)
     with runtimes.start(precision) as runtime:
         loaded.model.to(runtime.device).eval()
-        limit = longest_input(max_length, loaded)
+        limits = limits_for(max_length, DataSection(long_text=long_text), loaded)
         make = choose(loaded, folder, task, output, top_k=top_k, pooling=pooling, normalize=normalize)
-        answerer = make(loaded.model, tokenizer, limit, batch_size, runtime)
+        answerer = make(loaded.model, tokenizer, limits, batch_size, runtime)
         yield from answers(answerer, read_records(source, where=where, format=format), long_text)
 
 
@@ -91,7 +93,7 @@ def choose(
     return partial(TaskLabels, task=TASKS[name], labels=labels, settings=settings_of(loaded))
 
 
-def answers(answerer: Answerer, records: Iterator[Record], long_text: str) -> Iterator[dict[str, Any]]:
+def answers(answerer: Answerer, records: Iterator[Record], long_text: str | None) -> Iterator[dict[str, Any]]:
     """The answers to all records, some batches at a time."""
     cut = total = 0
     try:
@@ -99,12 +101,13 @@ def answers(answerer: Answerer, records: Iterator[Record], long_text: str) -> It
             signals.check("predicting")
             made = answerer.answers(group)
             if long_text == "refuse":
-                refuse_cut(group, made, answerer.max_length)
+                refuse_cut(group, made, answerer.limits.max_length)
             cut, total = cut + sum("truncated" in answer for answer in made), total + len(made)
             yield from made
     finally:
         if cut:
-            warn(f"truncated={cut} of {total:,} texts: longer than {answerer.max_length} word pieces, they were cut")
+            longest = answerer.limits.max_length
+            warn(f"truncated={cut} of {total:,} texts: longer than {longest} word pieces, they were cut")
 
 
 def refuse_cut(records: Sequence[Record], made: Sequence[dict[str, Any]], max_length: int) -> None:

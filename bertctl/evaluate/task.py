@@ -7,8 +7,9 @@ from typing import Any
 from bertctl.console import Progress, throughput, warn
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM, EvaluateSection
-from bertctl.tasks.audit import refuse_truncation, truncation
+from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
 from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
+from bertctl.tasks.config import DataSection
 from bertctl.tasks.scores import is_degenerate, scores_of
 from bertctl.tasks.splits import test_data
 from bertctl.tasks.table import TASKS
@@ -73,6 +74,13 @@ def longest_input(asked: int | None, loaded: Loaded) -> int:
     return asked or min(int(loaded.extra.get("max_length") or DEFAULT_LENGTH), limit)
 
 
+def limits_for(max_length: int | None, data: DataSection, loaded: Loaded) -> Limits:
+    """How the checkpoint reads texts: as asked, else as it was fine-tuned."""
+    windows = (data.long_text or loaded.extra.get("long_text")) == "windows"
+    overlap = loaded.extra.get("overlap_tokens") if data.overlap_tokens is None else data.overlap_tokens
+    return Limits(longest_input(max_length, loaded), overlap, windows)
+
+
 def score_task(
     section: EvaluateSection,
     name: str,
@@ -86,7 +94,7 @@ def score_task(
     """Metrics with intervals and a row a class; writes predictions.jsonl, a line an example in input order."""
     task, data = TASKS[name], section.data
     labels = labels_for(task, loaded, section.model or "")
-    max_length = longest_input(section.max_length, loaded)
+    limits = limits_for(section.max_length, data, loaded)
     split, examples = test_data(task, data, labels=labels, seed=seed)
     predictions: list[Prediction] = []
     cut: dict[str, int] = {}
@@ -94,11 +102,12 @@ def score_task(
         (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file,
         Progress(f"evaluate {name}", "examples", len(examples)) as progress,
     ):
-        chunks = encode_chunks(task, examples, tokenizer, labels, Limits(max_length, data.overlap_tokens))
+        chunks = encode_chunks(task, examples, tokenizer, labels, limits)
         for chunk in [joined(list(chunks))] if task.together else chunks:
             if data.long_text == "refuse":
-                refuse_truncation(task, chunk.examples, chunk.features, max_length)
-            cut = {key: cut.get(key, 0) + count for key, count in truncation(chunk.features).items()}
+                refuse_truncation(task, chunk.examples, chunk.features, limits.max_length)
+            counts = truncation(chunk.features) | (windows_read(chunk.features) if limits.windows else {})
+            cut = {key: cut.get(key, 0) + count for key, count in counts.items()}
             made, _ = predict_chunks(
                 task,
                 loaded.model,
@@ -115,7 +124,7 @@ def score_task(
             predictions += made
             progress.update(len(predictions))
         seconds = progress.clock() - progress.started
-    say_cut(cut, max_length)
+    say_cut(cut, limits.max_length)
     if is_degenerate(task, examples, predictions):
         warn(f"{section.model}: degenerate, it says the same of everything")
     return {
@@ -125,7 +134,8 @@ def score_task(
         **scores_of(task, examples, predictions, labels, samples=section.bootstrap_samples),
         "labels": labels,
         "truncated": cut.get("truncated", 0),
-        "max_length": max_length,
+        **({"windows": cut} if limits.windows else {}),
+        "max_length": limits.max_length,
         "examples_per_second": round(throughput(len(examples), seconds), 1),
     }
 

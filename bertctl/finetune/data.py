@@ -8,7 +8,7 @@ from typing import Any
 
 from bertctl.console import note, warn
 from bertctl.errors import BertctlError
-from bertctl.tasks.audit import audit, refuse_truncation, truncation
+from bertctl.tasks.audit import audit, refuse_truncation, truncation, windows_read
 from bertctl.tasks.batches import Chunk, encode_chunks
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.splits import training_data
@@ -32,11 +32,17 @@ class TaskData:
     test: list[Chunk]
     audit: dict[str, Any]
     truncated: dict[str, dict[str, int]]
-    max_length: int
+    limits: Limits
 
     @property
     def scored(self) -> str:
         return "test" if self.splits.test else "dev"
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What a checkpoint keeps of how its task reads texts, so that `evaluate` and `predict` read them so too."""
+        windows = {"long_text": "windows", "overlap_tokens": self.limits.overlap} if self.limits.windows else {}
+        return {"task": self.task.name, "max_length": self.limits.max_length, **windows}
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -57,30 +63,41 @@ def open_data(
     Errors: BertctlError with all problems of the data, before anything is trained.
     """
     splits = training_data(task, data, seed=seed)
+    limits = Limits(max_length, data.overlap_tokens, data.long_text == "windows")
     names = merge_labels(task.labels(splits.train), labels) if task.classes else []
-    features: dict[str, list[Chunk]] = {
-        name: list(encode_chunks(task, examples, tokenizer, names, Limits(max_length, data.overlap_tokens)))
-        for name, examples in splits.items()
+    return encode_data(task, splits, tokenizer, names, limits, refuse=data.long_text == "refuse")
+
+
+def encode_data(
+    task: Task, splits: Splits, tokenizer: Tokenizer, labels: list[str], limits: Limits, *, refuse: bool
+) -> TaskData:
+    """Encode splits and say what there is to know of them. `refuse`: texts that would be cut are problems."""
+    features = {
+        name: list(encode_chunks(task, examples, tokenizer, labels, limits)) for name, examples in splits.items()
     }
-    if data.long_text == "refuse":
+    if refuse:
         for chunk in (chunk for chunks in features.values() for chunk in chunks):
-            refuse_truncation(task, chunk.examples, chunk.features, max_length)
+            refuse_truncation(task, chunk.examples, chunk.features, limits.max_length)
     report = audit(task, splits)
-    truncated = {name: add_up([truncation(chunk.features) for chunk in chunks]) for name, chunks in features.items()}
-    tell(task, report, truncated, names, max_length)
-    train = [feature for chunk in features["train"] for feature in chunk.features]
+    truncated = {name: add_up([lengths(chunk, limits) for chunk in chunks]) for name, chunks in features.items()}
+    tell(task, report, truncated, labels, limits.max_length)
     return TaskData(
         task=task,
         tokenizer=tokenizer,
-        labels=names,
+        labels=labels,
         splits=splits,
-        train=train,
+        train=[feature for chunk in features["train"] for feature in chunk.features],
         dev=features["dev"],
         test=features.get("test", []),
         audit=report,
         truncated=truncated,
-        max_length=max_length,
+        limits=limits,
     )
+
+
+def lengths(chunk: Chunk, limits: Limits) -> dict[str, int]:
+    """What was cut of the texts of a chunk, and how many windows they take."""
+    return {**truncation(chunk.features), **(windows_read(chunk.features) if limits.windows else {})}
 
 
 def merge_labels(found: list[str], known: list[str] | None) -> list[str]:
@@ -122,6 +139,11 @@ def tell(
             warn(
                 f"{name}: {counts['truncated']:,} of {counts['examples']:,} texts are longer than {max_length} word "
                 f"pieces and were cut; {counts['pieces_kept']:,} of {counts['pieces']:,} pieces are kept"
+            )
+        if counts.get("texts_in_windows"):
+            note(
+                f"{name}: {counts['texts_in_windows']:,} of {counts['examples']:,} texts are longer than {max_length} "
+                f"word pieces; all texts are read in {counts['windows']:,} windows"
             )
     for name, baseline in report["majority_baseline"].items():
         value = baseline.get(task.metric)

@@ -82,7 +82,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
                         patience=section.patience,
                         resume=resume,
                         fingerprint=fingerprint | {"variant": variant, "seed": run_seed},
-                        extra={"stage": "finetune", "task": task.name, "max_length": data.max_length},
+                        extra={"stage": "finetune", **data.noted},
                     )
                     objective = build_objective(model, task).to(runtime.device)
                     done = train_one(model, objective, data, plan, run_folder(out, variant, run_seed), runtime)
@@ -162,7 +162,7 @@ def fingerprint_of(
     apart = {"name", "data", "training", "seeds", "from_scratch"}
     values = section.model_dump(mode="json", exclude=apart) | {"labels": data.labels, "precision": precision}
     values["model"] = origin_hash(source)
-    return {**values, **data.hashes, "training": training.model_dump(mode="json", exclude=bookkeeping)}
+    return {**values, **data.noted, **data.hashes, "training": training.model_dump(mode="json", exclude=bookkeeping)}
 
 
 def say_start(variant: str, seed: int, model: Model, training: TrainingSection, runtime: Runtime) -> None:

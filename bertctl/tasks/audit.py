@@ -40,7 +40,7 @@ def summary(task: Task, examples: Sequence[Any]) -> dict[str, Any]:
         "examples": len(examples),
         "empty_texts": sum(any(not part for part in key) for key in keys),
         "repeated_texts": len(keys) - len(set(keys)),
-        "labels": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
+        **({"labels": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))} if task.classes else {}),
     }
 
 
@@ -88,6 +88,12 @@ def truncation(features: Sequence[Features]) -> dict[str, int]:
     }
 
 
+def windows_read(features: Sequence[Features]) -> dict[str, int]:
+    """Texts that take several windows, and windows of all texts."""
+    counts = Counter(feature.example for feature in features)
+    return {"texts_in_windows": sum(count > 1 for count in counts.values()), "windows": len(features)}
+
+
 def refuse_truncation(task: Task, examples: Sequence[Any], features: Sequence[Features], max_length: int) -> None:
     """Raise BertctlError naming every text that is longer than the model (`long_text: refuse`)."""
     cut = [feature for feature in features if feature.cut]
@@ -97,5 +103,5 @@ def refuse_truncation(task: Task, examples: Sequence[Any], features: Sequence[Fe
             f"(max_length {max_length})"
             for f in cut
         ],
-        hint="`long_text: cut` trains on the beginning of such texts",
+        hint="`long_text: cut` reads the beginning of such texts, `long_text: windows` all of a whole text",
     )

@@ -1,19 +1,18 @@
 """Classification of one text or a pair: one label each, from a head on the pooled vector."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bertctl.errors import raise_problems
 from bertctl.metrics.classification import classification_metrics, per_class
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.tables import Table, format_of, read_table
 from bertctl.tasks.task import Features, Limits, Prediction, TextExample
-from bertctl.tasks.texts import encode_texts, find_column, find_texts, has_header, texts_of
+from bertctl.tasks.text_windows import encode_labelled, mean_over_windows
+from bertctl.tasks.texts import find_column, has_header, read_texts
 from bertctl.tasks.values import LabelReader, most_frequent, sorted_labels
 from bertctl.text.tokenizer import Tokenizer
 
@@ -28,20 +27,13 @@ def read_file(path: Path, data: DataSection, labelled: bool, problems: list[str]
 
 def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[str]) -> list[TextExample]:
     """The examples of a table; problems if a column is missing, a text is no text or a label no label."""
-    if not table.rows:
-        return []
-    text, pair = find_texts(table, data, problems)
-    label = find_column(table, "label", data.columns.label, LABELS, problems) if labelled else None
-    if text is None or (labelled and label is None):
-        return []
+    label = find_column(table, "label", data.columns.label, LABELS, problems) if labelled and table.rows else None
     reader = LabelReader(data.label_names or table.class_names.get(label or "", []), problems)
-    examples = []
-    for line, row in table.rows:
-        place = table.place(line)
-        first, second = texts_of(row, text, pair, place, problems)
-        name = None if label is None else reader.name(row.get(label), place, label)
-        examples.append(TextExample(first, second, name, place))
-    return examples
+
+    def answer(row: dict[str, Any], place: str) -> str | None:
+        return None if label is None else reader.name(row.get(label), place, label)
+
+    return read_texts(table, data, problems, answer)
 
 
 def finish(
@@ -66,28 +58,15 @@ def truth(example: TextExample) -> str | None:
     return example.label
 
 
-def input_example(record: str | Mapping[str, Any], data: DataSection, where: str) -> TextExample:
-    """A line of text, or an object with the columns of the task, as an example without label."""
-    columns = {"text": record} if isinstance(record, str) else dict(record)
-    data = DataSection() if isinstance(record, str) else data
-    problems: list[str] = []
-    found = read_rows(Table(where, list(columns), [(1, columns)]), data, False, problems)
-    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
-    return replace(found[0], where=where)
-
-
 def encode(
     examples: Sequence[TextExample],
     tokenizer: Tokenizer,
     label_names: Sequence[str],
     limits: Limits,
 ) -> list[Features]:
-    """One feature an example, labelled with the number of its label."""
+    """One feature an example, or one a window, labelled with the number of the label."""
     number = {name: place for place, name in enumerate(label_names)}
-    features = encode_texts(examples, tokenizer, limits.max_length)
-    for feature, example in zip(features, examples, strict=True):
-        feature.labels = None if example.label is None else number[example.label]
-    return features
+    return encode_labelled(examples, tokenizer, limits, number.__getitem__)
 
 
 def predictions(
@@ -99,7 +78,7 @@ def predictions(
 ) -> list[Prediction]:
     """{"label", "probability", "probabilities": {name: p}} for each example. Shapes: logits [C] each."""
     rows = []
-    for values in logits:
+    for values in mean_over_windows(len(examples), features, logits):
         shares = softmax(values)
         best = int(shares.argmax())
         named = {name: float(share) for name, share in zip(label_names, shares, strict=True)}

@@ -26,7 +26,9 @@ class ColumnsSection(Section):
     text_pair: Column | None = None
     """The second text of a pair (usual names: sentence2, hypothesis, ...)."""
     label: Column | None = None
-    """The label of a text (usual names: label, labels, class, ...)."""
+    """The label of a text (usual names: label, labels, class, ...), its labels, or its number (score, ...)."""
+    labels: tuple[Column, ...] = ()
+    """Several labels (multi_label): the columns that hold 1 where a label applies and 0 where it does not."""
     tokens: Column | None = None
     """The words of a sentence: a list in JSONL and Parquet (tokens, words), a column of a CoNLL file (the first)."""
     tags: Column | None = None
@@ -34,9 +36,13 @@ class ColumnsSection(Section):
 
     @model_validator(mode="after")
     def _positions_count_from_one(self) -> Self:
-        if any(isinstance(value, int) and value < 1 for value in self.__dict__.values()):
+        if any(isinstance(value, int) and value < 1 for value in self.all()):
             raise ValueError("positions of columns count from 1")
         return self
+
+    def all(self) -> list[Column]:
+        """Every column that is named."""
+        return [*self.labels, *(value for value in self.__dict__.values() if isinstance(value, (str, int)))]
 
 
 class DataSection(Section):
@@ -62,15 +68,19 @@ class DataSection(Section):
     """Which columns hold what."""
     label_names: tuple[str, ...] = ()
     """Names of labels that are written as numbers 0, 1, 2, ... in the data."""
+    label_separator: str | None = Field(default=None, min_length=1)
+    """What parts the labels of one text in a cell of CSV and TSV (multi_label), such as "," or "|"."""
     scheme: Scheme = "auto"
     """How tags mark entities; `auto` finds it in the data."""
     ill_formed_tags: Literal["refuse", "keep"] = "refuse"
     """What to do with gold tags that no scheme, or not the named one, writes this way (an I- after O in BIO)."""
-    long_text: Literal["cut", "refuse"] = "cut"
-    """Texts longer than the model: cut and counted, or refused. Token labels are windowed instead, nothing is lost."""
+    long_text: Literal["cut", "refuse", "windows"] | None = None
+    """Whole texts longer than the model: cut and counted, refused, or read in overlapping windows, each a training
+    example with the label of the text, and their logits averaged. If not given, as the checkpoint was fine-tuned, else
+    cut. Token labels are always read in windows."""
     overlap_tokens: int | None = Field(default=None, ge=0)
-    """Word pieces that neighbouring windows of a long sentence share (token labels); fewer than a window holds. 32, or
-    half a window if that is less, if not given."""
+    """Word pieces that neighbouring windows share; fewer than a window holds. 32, or half a window if that is less, if
+    not given."""
     dev_share: float = Field(default=0.1, gt=0.0, lt=1.0)
     """Share of train that is held out, by seed and stratified by label, if there is no dev data."""
     train_examples: int | None = Field(default=None, ge=1)

@@ -26,11 +26,12 @@ IGNORED = -100  # the label of a position that has no loss
 
 @dataclass(frozen=True, slots=True)
 class TextExample:
-    """A text or a pair with its label; None where nothing is known."""
+    """A text or a pair with what it is labelled with; None where nothing is known."""
 
     text: str
     pair: str | None
-    label: str | None
+    label: Any
+    """A name, a tuple of names, or a number, as the task has it."""
     where: str
     """`file:line` of the record."""
 

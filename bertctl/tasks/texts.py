@@ -1,9 +1,10 @@
 """One text or a pair of texts: the columns that hold them, and their word pieces between [CLS] and [SEP]."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from bertctl.errors import BertctlError
+from bertctl.errors import BertctlError, raise_problems
 from bertctl.tasks.config import Column, DataSection
 from bertctl.tasks.tables import Table
 from bertctl.tasks.task import Features, TextExample
@@ -26,7 +27,7 @@ TEXTS = ("sentence", "text", "sentence1", "review", "content", "question")
 
 def has_header(data: DataSection) -> bool:
     """As the recipe says, else unless a column is named by its position."""
-    by_position = any(isinstance(value, int) for value in vars(data.columns).values())
+    by_position = any(isinstance(value, int) for value in data.columns.all())
     return not by_position if data.header is None else data.header
 
 
@@ -67,6 +68,31 @@ def texts_of(
     return first, None if pair is None else text_of(row.get(pair), place, pair, problems)
 
 
+def read_texts(
+    table: Table, data: DataSection, problems: list[str], answer: Callable[[dict[str, Any], str], Any]
+) -> list[TextExample]:
+    """The examples of a table; `answer`: (row, place) -> what the row is labelled with. Problems if a column is missing
+    or a text is no text."""
+    text, pair = find_texts(table, data, problems) if table.rows else (None, None)
+    if text is None:
+        return []
+    examples = []
+    for line, row in table.rows:
+        place = table.place(line)
+        examples.append(TextExample(*texts_of(row, text, pair, place, problems), answer(row, place), place))
+    return examples
+
+
+def unlabelled_text(record: str | Mapping[str, Any], data: DataSection, where: str) -> TextExample:
+    """A line of text, or an object with the columns of the task, as an example without label."""
+    columns = {"text": record} if isinstance(record, str) else dict(record)
+    data = DataSection() if isinstance(record, str) else data
+    problems: list[str] = []
+    found = read_texts(Table(where, list(columns), [(1, columns)]), data, problems, lambda row, place: None)
+    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
+    return replace(found[0], where=where)
+
+
 def segments(example: TextExample) -> tuple[str, ...]:
     """The text, or both texts of a pair."""
     return (example.text,) if example.pair is None else (example.text, example.pair)
@@ -83,12 +109,17 @@ def encode_texts(examples: Sequence[TextExample], tokenizer: Tokenizer, max_leng
         parts = [next(ids).tolist() for _ in segments(example)]
         pieces = sum(map(len, parts))
         parts = fit(parts, max_length - 1 - len(parts))
-        input_ids, types = [tokenizer.cls_id], [0]
-        for segment, part in enumerate(parts):
-            input_ids += [*part, tokenizer.sep_id]
-            types += [segment] * (len(part) + 1)
-        features.append(Features(input_ids, types, None, place, pieces, pieces - sum(map(len, parts))))
+        features.append(Features(*framed(parts, tokenizer), None, place, pieces, pieces - sum(map(len, parts))))
     return features
+
+
+def framed(parts: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """(input_ids, token_type_ids) of [CLS] and each part with its [SEP]."""
+    input_ids, types = [tokenizer.cls_id], [0]
+    for segment, part in enumerate(parts):
+        input_ids += [*part, tokenizer.sep_id]
+        types += [segment] * (len(part) + 1)
+    return input_ids, types
 
 
 def fit(parts: list[list[int]], room: int) -> list[list[int]]:

@@ -10,7 +10,8 @@ from scipy.special import softmax
 from bertctl.errors import BertctlError
 from bertctl.tasks import classification
 from bertctl.tasks.config import ColumnsSection, DataSection
-from bertctl.tasks.task import Limits, TextExample
+from bertctl.tasks.task import Features, Limits, TextExample
+from bertctl.tasks.texts import unlabelled_text
 from bertctl.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "##d"], True, True)
@@ -50,10 +51,10 @@ def test_missing_columns_are_all_named_with_what_is_there(tmp_path: Path) -> Non
     assert len(problems) == 2
     assert "t.csv:1: got the columns 'words', 'y" in problems[0]
     assert "y...'" in problems[0]
-    assert "`columns.text`" in problems[0]
-    assert "`columns.label`" in problems[1]
+    assert "`columns.text`" in problems[1]
+    assert "`columns.label`" in problems[0]
     _, problems = read(tmp_path / "t.csv", "text,label\na,b\n", text_pair="other", label="none")
-    assert "expected the column 'other'" in problems[0]
+    assert "expected the column 'other'" in problems[-1]
 
 
 def test_an_empty_text_is_kept_and_texts_need_no_label(tmp_path: Path) -> None:
@@ -103,7 +104,8 @@ def test_no_room_at_all_is_refused() -> None:
 
 def test_predictions_are_names_with_probabilities() -> None:
     logits = [np.array([1.0, 3.0, -1000.0], dtype=np.float32), np.array([900.0, 0.0, 0.0], dtype=np.float32)]
-    rows = classification.predictions([], [], logits, ["1", "2", "3"], {})
+    examples, features = [TextExample("x", None, None, "")] * 2, [Features([], [], None, place, 1) for place in (0, 1)]
+    rows = classification.predictions(examples, features, logits, ["1", "2", "3"], {})
     assert [row["label"] for row in rows] == ["2", "1"]
     for row, values in zip(rows, logits, strict=True):
         assert list(row["probabilities"].values()) == pytest.approx(softmax(values.astype(float)))
@@ -128,7 +130,7 @@ def test_scores_match_labels_by_name() -> None:
     ],
 )
 def test_inputs_of_predict(record: object, text: str, pair: str | None) -> None:
-    assert classification.input_example(record, DataSection(), "stdin:1") == TextExample(text, pair, None, "stdin:1")
+    assert unlabelled_text(record, DataSection(), "stdin:1") == TextExample(text, pair, None, "stdin:1")
 
 
 @pytest.mark.parametrize(
@@ -136,12 +138,12 @@ def test_inputs_of_predict(record: object, text: str, pair: str | None) -> None:
 )
 def test_inputs_of_predict_that_are_none(record: object, problem: str) -> None:
     with pytest.raises(BertctlError, match=problem) as caught:
-        classification.input_example(record, DataSection(), "stdin:4")
+        unlabelled_text(record, DataSection(), "stdin:4")
     assert caught.value.problems[0].startswith("stdin:4: ")
 
 
 def test_named_columns_of_the_recipe_hold_for_predict_but_not_for_plain_lines() -> None:
     data = DataSection(columns=ColumnsSection(text="body"))
-    read: Callable = classification.input_example
+    read: Callable = unlabelled_text
     assert read({"body": "a", "text": "b"}, data, "f:1").text == "a"
     assert read("line", data, "f:1").text == "line"
