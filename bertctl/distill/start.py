@@ -13,6 +13,7 @@ from torch import Tensor
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
+from bertctl.variants.resize import even_layers
 
 LAYERS = "encoder.layers."
 WORDS = "encoder.embeddings.word.weight"
@@ -46,22 +47,6 @@ class Student:
     projected: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
     source: Path | None = None
-
-
-def even_layers(teacher_layers: int, student_layers: int) -> list[int]:
-    """Which teacher layer (from 1) each student layer starts from: first and last, the others evenly between.
-
-    For 12 and 6 that is 1, 3, 5, 8, 10, 12, the choice of DistilBERT's released extraction script.
-    Errors: BertctlError if the student is deeper.
-    """
-    if student_layers > teacher_layers:
-        raise BertctlError(
-            f"student: {student_layers} layers cannot start from the teacher's {teacher_layers}",
-            hint="name a smaller student, or a checkpoint to start from",
-        )
-    if student_layers == 1:
-        return [1]
-    return [1 + round(i * (teacher_layers - 1) / (student_layers - 1)) for i in range(student_layers)]
 
 
 def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | None = None) -> Student:
@@ -98,6 +83,11 @@ def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | 
 def checked_map(layer_map: Sequence[int] | None, teacher: EncoderConfig, student: EncoderConfig) -> list[int]:
     """The map as given, else evenly spread. Errors: BertctlError if it does not fit the two encoders."""
     have, want = teacher.num_hidden_layers, student.num_hidden_layers
+    if layer_map is None and want > have:
+        raise BertctlError(
+            f"student: {want} layers cannot start from the teacher's {have}",
+            hint="name a smaller student, or a checkpoint to start from",
+        )
     if layer_map is None:
         return even_layers(have, want)
     outside = [number for number in layer_map if not 1 <= number <= have]

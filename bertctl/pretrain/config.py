@@ -47,6 +47,10 @@ class PretrainSection(Section):
     """The folder that tokenize wrote and that the pairs point into; workdir/tokenize if not given."""
     init_from: str | None = None
     """A checkpoint folder or hub name to continue from, in place of fresh weights; its encoder is then used."""
+    resize: bool = False
+    """Make the encoder described by `encoder` out of the checkpoint's: wider, deeper, smaller, or for longer inputs."""
+    stretch: Literal["tile", "interpolate"] = "tile"
+    """How `resize` makes a longer table of learned positions: repeat it, or spread it over the new length."""
     encoder: EncoderSection = EncoderSection()
     """The encoder to train from scratch."""
     masking: MaskingSection = MaskingSection()
@@ -57,6 +61,12 @@ class PretrainSection(Section):
     """At most so many held-out examples are scored, always the same with the same masks."""
     training: TrainingSection = TrainingSection()
     """Length, batch, optimizer, bookkeeping."""
+
+    @model_validator(mode="after")
+    def _resize_needs_a_start(self) -> "PretrainSection":
+        if self.resize and self.init_from is None:
+            raise ValueError("`resize` needs `init_from`, the checkpoint to make larger or smaller")
+        return self
 
     @model_validator(mode="after")
     def _phase_shares(self) -> "PretrainSection":

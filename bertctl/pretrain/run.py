@@ -25,6 +25,7 @@ from bertctl.training.schedule import lr_share
 from bertctl.training.steps import describe, due, step_line
 from bertctl.variants.config import encoder_config
 from bertctl.variants.hf import load_model, save_model
+from bertctl.variants.resize import resized
 
 DEFAULT_EPOCHS = 40.0  # BERT's, arXiv:1810.04805, appendix A.2
 
@@ -117,16 +118,19 @@ def build_model(section: PretrainSection, data: PretrainingData, seed: int) -> M
     """Fresh weights, or those of a checkpoint with the same vocabulary; with the heads that the examples call for."""
     heads = {"masked_lm": 0} | ({"sentence_pair": 2} if data.held_out.has_pairs() else {})
     torch.manual_seed(mix(seed, 0))
-    if section.init_from is not None:
+    if section.init_from is not None and not section.resize:
         loaded = load_model(resolve_model(section.init_from), heads)
-        config, model = loaded.model.config, loaded.model
-        if loaded.new_tensors:
-            note(f"init_from: drawn anew because the checkpoint has none: {', '.join(loaded.new_tensors)}")
+        config, model, fresh = loaded.model.config, loaded.model, loaded.new_tensors
     else:
         config = encoder_config(
             section.encoder, vocab_size=data.tokenizer.vocab_size, pad_token_id=data.tokenizer.pad_id
         )
-        model = Model(config, heads)
+        model, fresh = Model(config, heads), []
+    if section.resize:
+        source = load_model(resolve_model(str(section.init_from))).model
+        model, fresh = resized(source, config, heads, seed=mix(seed, 1), stretch=section.stretch)
+    if fresh:
+        note(f"init_from: drawn anew because the checkpoint has none: {', '.join(fresh)}")
     if config.vocab_size < data.tokenizer.vocab_size:
         raise BertctlError(
             f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}"

@@ -12,7 +12,6 @@ from bertctl.distill.start import (
     SEGMENTS,
     WORDS,
     checked_map,
-    even_layers,
     principal_directions,
 )
 from bertctl.distill.student import build_student
@@ -48,24 +47,6 @@ def teacher_of(heads=HEADS, **changes) -> Model:
 def build(spec, teacher: Model, *, heads=None, layer_map=None, words=WORDS_OF_TEACHER, seed=0):
     heads = teacher.head_outputs if heads is None else heads
     return build_student(spec, teacher, words, heads=heads, layer_map=layer_map, seed=seed)
-
-
-@pytest.mark.parametrize(
-    ("teacher", "student", "expected"),
-    [
-        (12, 6, [1, 3, 5, 8, 10, 12]),  # 0, 2, 4, 7, 9, 11 in transformers' scripts/extract_distilbert.py
-        (4, 2, [1, 4]),
-        (2, 1, [1]),
-        (3, 3, [1, 2, 3]),
-        (24, 3, [1, 12, 24]),
-    ],
-)
-def test_layers_are_spread_evenly(teacher, student, expected):
-    found = even_layers(teacher, student)
-    assert all(abs(a - b) <= 1 for a, b in zip(found, expected, strict=True))
-    assert found[-1] == expected[-1]
-    if teacher != 24:  # 12.5 may go either way
-        assert found == expected
 
 
 def test_half_has_the_tensors_of_every_other_layer_and_all_else_of_the_teacher():

@@ -59,6 +59,18 @@ def test_going_on_from_a_checkpoint(finished, section, tmp_path):
     assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
 
 
+def test_a_larger_encoder_starts_where_the_smaller_one_stood(finished, section, tmp_path):
+    out, first = finished
+    small = load_model(out / "model").model.config
+    wide = {"hidden_size": 2 * small.hidden_size, "num_attention_heads": 2 * small.num_attention_heads}
+    wide |= {"intermediate_size": 2 * small.intermediate_size, "max_position_embeddings": 60}
+    plain = section(init_from=str(out), training={**TRAINING, "steps": 1, "optimizer": {"lr": 1e-12}})
+    encoder = plain.encoder.model_copy(update=wide)
+    result = run(plain.model_copy(update={"resize": True, "encoder": encoder}), out=tmp_path / "large", seed=2)
+    assert result["mlm_loss"] == pytest.approx(first["mlm_loss"], abs=1e-4)
+    assert len(weights(tmp_path / "large")["encoder.position.table.weight"]) == 60
+
+
 def test_where_a_checkpoint_lies_leaves_no_trace(finished, section, tmp_path):
     manifests = []
     for place in (finished[0], shutil.copytree(finished[0], tmp_path / "copy")):
