@@ -7,7 +7,7 @@ UNDEFINED = "a correlation needs at least two examples and two lists that are no
 
 def pearson(first: np.ndarray, second: np.ndarray) -> float | None:
     """Pearson's r. Shapes: [N] each. Errors: ValueError on different lengths or values that are not finite."""
-    first, second = _two_lists(first, second)
+    first, second = two_lists(first, second)
     if len(first) < 2 or first.min() == first.max() or second.min() == second.max():
         return None
     a, b = (values - values.mean() for values in (first, second))
@@ -17,7 +17,7 @@ def pearson(first: np.ndarray, second: np.ndarray) -> float | None:
 
 def spearman(first: np.ndarray, second: np.ndarray) -> float | None:
     """Spearman's rho: Pearson's r of the ranks, ties sharing their mean rank. Shapes and errors: as `pearson`."""
-    first, second = _two_lists(first, second)
+    first, second = two_lists(first, second)
     return pearson(mean_ranks(first), mean_ranks(second))
 
 
@@ -28,7 +28,8 @@ def mean_ranks(values: np.ndarray) -> np.ndarray:
     return (last - (counts - 1) / 2)[place]
 
 
-def _two_lists(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def two_lists(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as float64. Errors: ValueError on different lengths or values that are not finite."""
     first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:  # (N, 1) against (N,) would broadcast to N x N in silence
         raise ValueError(f"got shapes {first.shape} and {second.shape}, expected two lists of one length")

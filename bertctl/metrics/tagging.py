@@ -101,7 +101,8 @@ def tagging_metrics(gold: Tags, predicted: Tags, *, scheme: str) -> dict[str, Me
     """
     found: dict[str, Metric] = {}
     for mode, suffix in (("strict", ""), ("conlleval", "_conlleval")):
-        _, rows = _typed_rows(gold, predicted, scheme, mode)
+        types, typed = _typed_rows(gold, predicted, scheme, mode)
+        rows = typed.reshape(len(typed), 3, len(types)).sum(axis=2)  # types pooled: any two systems have these columns
         for name, value, reason in ENTITY_VALUES:
             found[name + suffix] = Metric(name + suffix, rows, value, reason, f"entities, {scheme} tags, {mode}")
     return found | token_metrics(gold, predicted)
@@ -135,24 +136,16 @@ def _token_accuracy(sums: np.ndarray) -> np.ndarray:
     return sums[..., 0] / sums[..., 1]
 
 
-def _pooled(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    hits, predicted, gold = (part.sum(axis=-1) for part in np.split(sums, 3, axis=-1))
-    return hits, predicted, gold
-
-
 def _f1(sums: np.ndarray) -> np.ndarray:
-    hits, predicted, gold = _pooled(sums)
-    return 2 * hits / (predicted + gold)
+    return 2 * sums[..., 0] / (sums[..., 1] + sums[..., 2])
 
 
 def _precision(sums: np.ndarray) -> np.ndarray:
-    hits, predicted, _ = _pooled(sums)
-    return hits / predicted
+    return sums[..., 0] / sums[..., 1]
 
 
 def _recall(sums: np.ndarray) -> np.ndarray:
-    hits, _, gold = _pooled(sums)
-    return hits / gold
+    return sums[..., 0] / sums[..., 2]
 
 
 ENTITY_VALUES = (
