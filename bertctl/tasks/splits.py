@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertctl import console
-from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
+from bertctl.errors import BertctlError, raise_problems
 from bertctl.tasks import named
 from bertctl.tasks.audit import folded
 from bertctl.tasks.config import PYTHON_DOCS, DataSection
@@ -56,12 +56,12 @@ def test_data(task: Task, data: DataSection, *, labels: Sequence[str], seed: int
     not among them.
     """
     splits, notes = _read(task, data, lone="test")
-    split = next((name for name in ("test", "dev") if splits[name]), None)
+    split = next((name for name in ("test", "dev", *(["train"] if _is_file(data) else [])) if splits[name]), None)
     if split is None:
         raise BertctlError(f"{source(data)}: got no test data, expected a file named test", hint=_name_it("test"))
     if task.classes:
         raise_problems(unknown_labels(task, splits[split], labels, "the model"))
-    if split == "dev":
+    if split == "dev" and not _is_file(data):
         notes.append(f"{source(data)}: no test data, so dev is scored")
     for note in notes:
         console.note(note)
@@ -100,9 +100,15 @@ def _read_path(task: Task, data: DataSection, lone: str, problems: list[str]) ->
     own = task.read_folder(data.path, data, problems) if data.path is not None and data.path.is_dir() else None
     if own is not None:
         return {split: own.get(split, []) for split in SPLIT_WORDS}
+    if lone == "test" and _is_file(data):  # a file may say that it is something else
+        lone = _split_of(Path(str(data.path))) or lone
     files = find_files(data, lone, problems)
     raise_problems(problems)
     return {split: _read_files(task, files.get(split, []), data, problems) for split in SPLIT_WORDS}
+
+
+def _is_file(data: DataSection) -> bool:
+    return data.path is not None and data.path.is_file()
 
 
 def _with_names(splits: Splits) -> dict[str, list[Any]]:
@@ -166,19 +172,19 @@ def _one_class(task: Task, train: Sequence[Any], data: DataSection) -> list[str]
 
 
 def unknown_labels(task: Task, examples: Sequence[Any], known: Sequence[str], who: str) -> list[str]:
-    """A problem for every label that is not among `known`, at most a few more than are shown."""
+    """A problem for every label that is not among `known`, with the first place where it stands and how often."""
     names = set(known)
     listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-    problems = []
+    places: dict[str, list[str]] = {}
     for example in examples:
         for label, place in task.gold(example):
             if label not in names:
-                problems.append(
-                    f"{place}: got the label {label!r}, which {who} does not have; expected one of {listed}"
-                )
-        if len(problems) > 10 * MOST_PROBLEMS_SHOWN:
-            break
-    return problems
+                places.setdefault(label, []).append(place)
+    return [
+        f"{where[0]}: got the label {label!r}{f' ({len(where):,} times)' if len(where) > 1 else ''}, which {who} does "
+        f"not have; expected one of {listed}"
+        for label, where in places.items()
+    ]
 
 
 def hold_out(task: Task, train: list[Any], share: float, seed: int) -> tuple[list[Any], list[Any]]:

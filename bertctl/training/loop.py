@@ -127,7 +127,8 @@ def _accumulate(
             parts = [weights[term] * loss / counts[term].clamp(min=1) for term, loss in losses.items()]
             # ranks' gradients are averaged in the backward pass, but this loss is already a share of the whole step
             total = torch.stack([part.float() for part in parts]).sum() * runtime.world_size
-            total.backward()  # type: ignore[no-untyped-call]
+            with runtime.exchanging():
+                total.backward()  # type: ignore[no-untyped-call]
         for term, loss in losses.items():
             sums[term] = sums.get(term, 0.0) + loss.detach().double()
     return sums

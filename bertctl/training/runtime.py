@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from bertctl import signals
 from bertctl.errors import BertctlError, WorkerLost
 
 RANK_TIMEOUT = timedelta(minutes=10)
+EXCHANGE = re.compile("gloo|nccl|connection (closed|reset)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Runtime:
         if isinstance(module, nn.parallel.DistributedDataParallel):
             return module.no_sync()
         return contextlib.nullcontext()
+
+    def exchanging(self) -> AbstractContextManager[object]:
+        """Around a backward pass, which exchanges gradients: a peer that is gone is an error of its own."""
+        return lost_worker(only_exchange=True) if self.world_size > 1 else contextlib.nullcontext()
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over ranks, on every rank."""
@@ -81,11 +87,13 @@ class Runtime:
 
 
 @contextlib.contextmanager
-def lost_worker() -> Iterator[None]:
-    """torch's errors about a peer that is gone, as ours."""
+def lost_worker(*, only_exchange: bool = False) -> Iterator[None]:
+    """torch's errors about a peer that is gone, as ours; with `only_exchange` those that say where they come from."""
     try:
         yield
     except RuntimeError as error:
+        if only_exchange and not isinstance(error, dist.DistError) and not EXCHANGE.search(str(error)):
+            raise
         raise WorkerLost(f"a distributed worker was lost: {str(error).splitlines()[0]}", hint="add --resume") from error
 
 

@@ -7,6 +7,7 @@ import torch
 
 from bertctl.errors import BertctlError, WorkerLost
 from bertctl.training import runtime
+from bertctl.training.runtime import lost_worker
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [("0", "0"), ("2", "2"), ("-1", "2"), ("0", "two"), ("", "1")])
@@ -38,3 +39,17 @@ def test_ranks_that_disagree_stop(here, elsewhere, monkeypatch):
     else:
         with pytest.raises(WorkerLost, match=f"disagree on the step: got {here} on this one, and 0 to 5 on all"):
             two.agreed(here, "the step")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1234", WorkerLost),
+        ("NCCL communicator was aborted on rank 1", WorkerLost),
+        ("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", RuntimeError),
+    ],
+)
+def test_only_a_lost_peer_is_a_lost_peer_in_a_backward_pass(message, expected):
+    with pytest.raises(expected) as raised, lost_worker(only_exchange=True):
+        raise RuntimeError(message)
+    assert type(raised.value) is expected
