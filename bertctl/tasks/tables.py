@@ -148,7 +148,7 @@ def _json_objects(path: Path, text: str, problems: list[str]) -> Iterator[tuple[
             )
             return
         try:
-            value = json.loads(line, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+            value = parse_json(line)
         except (ValueError, RecursionError) as error:
             problems.append(f"{path}:{number}: got bad JSON ({error}), expected one object a line")
             continue
@@ -156,6 +156,11 @@ def _json_objects(path: Path, text: str, problems: list[str]) -> Iterator[tuple[
             yield number, value
         else:
             problems.append(f"{path}:{number}: got {json_kind(value)}, expected an object")
+
+
+def parse_json(text: str) -> Any:
+    """A JSON value. Errors: ValueError, also for a key that comes twice, and NaN and Infinity, which are no JSON."""
+    return json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
