@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bertctl.metrics.classification import EMPTY, class_table, macro_f1, micro_f1
-from bertctl.metrics.rows import Metric
+from bertctl.metrics.rows import Metric, mean_metric
 
 MACRO_NOTE = "mean over the labels present in gold or predictions"
 NO_LABEL = "no example has a label, neither in gold nor in predictions"
@@ -26,7 +26,7 @@ def multi_label_metrics(gold: np.ndarray, predicted: np.ndarray) -> dict[str, Me
     return {
         "micro_f1": Metric("micro_f1", rows, micro_f1, NO_LABEL),
         "macro_f1": Metric("macro_f1", rows, macro_f1, NO_LABEL, MACRO_NOTE),
-        "subset_accuracy": Metric("subset_accuracy", np.stack([whole, np.ones_like(whole)], axis=1), _share, EMPTY),
+        "subset_accuracy": mean_metric("subset_accuracy", whole, EMPTY),
     }
 
 
@@ -43,7 +43,3 @@ def per_label(gold: np.ndarray, predicted: np.ndarray, labels: Sequence[str]) ->
     """A row a label for the report: label, precision, recall, f1 (None if undefined), support, predicted."""
     sums = label_rows(gold, predicted).sum(axis=0, dtype=np.int64)
     return class_table(labels, *np.split(sums, 3))
-
-
-def _share(sums: np.ndarray) -> np.ndarray:
-    return sums[..., 0] / sums[..., 1]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bertctl.metrics.rows import Metric
+from bertctl.metrics.rows import Metric, mean_metric
 
 Grades = Mapping[str, float]
 """Document id -> grade."""
@@ -41,29 +41,30 @@ def ranking_metrics(
     for query, documents in rankings.items():
         if len(set(documents)) != len(documents):
             raise ValueError(f"query {query}: a document is ranked twice")
+    judged = np.array([any(grade > 0 for grade in grades.values()) for grades in qrels.values()], dtype=bool)
+    left_out = int((~judged).sum())
+    note = f"{left_out} of {len(judged)} queries have no relevant document and are left out" if left_out else ""
     found = {}
     for name, cut in cuts:
-        rows = ranking_rows(rankings, qrels, MEASURES[name], cut)
-        left_out = int((rows[:, 1] == 0).sum())
-        note = f"{left_out} of {len(rows)} queries have no relevant document and are left out" if left_out else ""
-        found[f"{name}@{cut}"] = Metric(f"{name}@{cut}", rows, _mean, NO_QUERY, note)
+        scores = query_scores(rankings, qrels, MEASURES[name], cut)
+        found[f"{name}@{cut}"] = mean_metric(f"{name}@{cut}", scores, NO_QUERY, note, chosen=judged)
     return found
 
 
-def ranking_rows(
+def query_scores(
     rankings: Mapping[str, Sequence[str]],
     qrels: Mapping[str, Grades],
     measure: Callable[[Sequence[float], Sequence[float], int], float],
     cut: int,
 ) -> np.ndarray:
-    """(score, 1) of every judged query, (0, 0) where no document is relevant. Shapes: [N, 2]."""
-    rows = np.zeros((len(qrels), 2))
-    for row, (query, grades) in zip(rows, qrels.items(), strict=True):
+    """The score of every query of qrels, in its order; 0 where no document is relevant. Shapes: [N]."""
+    scores = np.zeros(len(qrels))
+    for place, (query, grades) in enumerate(qrels.items()):
         ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
         if ideal:
             gains = [max(grades.get(document, 0), 0) for document in rankings.get(query, ())]
-            row[:] = measure(gains, ideal, cut), 1
-    return rows
+            scores[place] = measure(gains, ideal, cut)
+    return scores
 
 
 def ndcg(gains: Sequence[float], ideal: Sequence[float], cut: int) -> float:
@@ -106,7 +107,3 @@ MEASURES: dict[str, Callable[[Sequence[float], Sequence[float], int], float]] = 
 
 def _discounted(gains: Sequence[float]) -> float:
     return float(sum(gain / np.log2(rank + 1) for rank, gain in enumerate(gains, 1)))
-
-
-def _mean(sums: np.ndarray) -> np.ndarray:
-    return sums[..., 0] / sums[..., 1]

@@ -7,7 +7,7 @@ not know offset and scale, so that two systems whose numbers have different scal
 import numpy as np
 
 from bertctl.metrics.correlation import UNDEFINED, mean_ranks, two_lists
-from bertctl.metrics.rows import Metric
+from bertctl.metrics.rows import Metric, mean_metric
 
 EMPTY = "there are no examples"
 TOO_LARGE = "the squared errors are too large for a number"
@@ -22,11 +22,11 @@ def regression_metrics(gold: np.ndarray, predicted: np.ndarray) -> dict[str, Met
     """
     gold, predicted = two_lists(gold, predicted)
     with np.errstate(over="ignore"):
-        squares = np.stack([(predicted - gold) ** 2, np.ones_like(gold)], axis=1)
+        squares = (predicted - gold) ** 2
     return {
         "pearson": correlation_metric("pearson", gold, predicted),
         "spearman": correlation_metric("spearman", mean_ranks(gold), mean_ranks(predicted), RANK_NOTE),
-        "mse": Metric("mse", squares, lambda sums: sums[..., 0] / sums[..., 1], TOO_LARGE if len(gold) else EMPTY),
+        "mse": mean_metric("mse", squares, TOO_LARGE if len(gold) else EMPTY),
     }
 
 

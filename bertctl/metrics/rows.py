@@ -47,6 +47,20 @@ class Metric:
         return found
 
 
+def mean_metric(
+    name: str, values: np.ndarray, reason: str, note: str = "", *, chosen: np.ndarray | None = None
+) -> Metric:
+    """The mean of a number an example, over the examples that are `chosen`. Shapes: values, chosen [N]."""
+    counted = np.ones(len(values)) if chosen is None else np.asarray(chosen, dtype=np.float64)
+    rows = np.stack([np.where(counted > 0, values, 0.0), counted], axis=1)
+    return Metric(name, rows, share, reason, note)
+
+
+def share(sums: np.ndarray) -> np.ndarray:
+    """The first statistic over the last. Shapes: [..., K] -> [...]."""
+    return sums[..., 0] / sums[..., -1]
+
+
 def bootstrap(metric: Metric, *, samples: int = SAMPLES, seed: int = 0) -> tuple[float | None, float | None]:
     """The 95% percentile interval of a metric over resampled examples, or (None, None) if it is undefined.
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from bertctl.metrics.rows import Metric
+from bertctl.metrics.rows import Metric, mean_metric
 
 Version = Literal["1.1", "2.0"]
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -90,9 +90,9 @@ def span_metrics(
     if no_answer is not None and len(scores):
         for column, name in enumerate(NAMES):
             best = best_threshold(scores[:, column], answerable, no_answer)
-            values = with_threshold(scores, answerable, no_answer, best.threshold)[:, column]
+            values = with_threshold(scores[:, column], answerable, no_answer, best.threshold)
             note = f"at the best threshold for these questions, {best.threshold:g}"
-            found[f"best_{name}"] = _mean(f"best_{name}", values, np.ones(len(values), dtype=bool), EMPTY, note)
+            found[f"best_{name}"] = mean_metric(f"best_{name}", values, EMPTY, note)
     return found
 
 
@@ -142,9 +142,4 @@ def best_threshold(scores: np.ndarray, answerable: np.ndarray, no_answer: Sequen
 def _means(scores: np.ndarray, chosen: np.ndarray, prefix: str, reason: str) -> dict[str, Metric]:
     note = f"over {int(chosen.sum())} of {len(chosen)} questions" if prefix else ""
     names = [(prefix + name, scores[:, column]) for column, name in enumerate(NAMES)]
-    return {name: _mean(name, values, chosen, reason, note) for name, values in names}
-
-
-def _mean(name: str, values: np.ndarray, chosen: np.ndarray, reason: str, note: str) -> Metric:
-    rows = np.stack([np.where(chosen, values, 0.0), chosen.astype(np.float64)], axis=1)
-    return Metric(name, rows, lambda sums: sums[..., 0] / sums[..., 1], reason, note)
+    return {name: mean_metric(name, values, reason, note, chosen=chosen) for name, values in names}
