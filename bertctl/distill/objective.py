@@ -98,6 +98,8 @@ class DistillationObjective(nn.Module):
     arXiv:1909.10351); it is saved in checkpoints and thrown away with the objective.
     """
 
+    trains_all = False  # a loss of inner states reaches nothing that comes after them
+
     def __init__(
         self, student: Model, teacher: Model, reader: Reader, *, weights: Mapping[str, float], temperature: float
     ) -> None:

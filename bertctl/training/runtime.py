@@ -35,10 +35,12 @@ class Runtime:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """`module` with gradients averaged over ranks in the backward pass; itself with one rank."""
+        """`module` with gradients averaged over ranks in the backward pass; itself with one rank. A module some of
+        whose parameters may get no gradient says so by `trains_all = False`."""
         if self.world_size == 1:
             return module
-        return nn.parallel.DistributedDataParallel(module)
+        partly = not getattr(module, "trains_all", True)
+        return nn.parallel.DistributedDataParallel(module, find_unused_parameters=partly)
 
     def local_only(self, module: nn.Module) -> AbstractContextManager[object]:
         """No exchange of gradients inside: for all micro-batches of a step but the last."""

@@ -166,8 +166,9 @@ def test_micro_batches_change_nothing_but_rounding(whole, on_pairs, tmp_path):
     assert result["student"]["value"] == pytest.approx(whole[1]["student"]["value"], abs=0.03)
 
 
-def test_two_ranks_train_the_student_that_one_trains(on_pairs, tmp_path):
-    section = on_pairs({"steps": 10}, **NARROW)
+@pytest.mark.parametrize("weights", [NARROW["weights"], {"soft_targets": 0.0, "mlm": 0.0, "hidden_cosine": 1.0}])
+def test_two_ranks_train_the_student_that_one_trains(weights, on_pairs, tmp_path):
+    section = on_pairs({"steps": 10}, **(NARROW | {"weights": weights}))
     child = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(tmp_path / "child.py")]
     (tmp_path / "child.py").write_text(CHILD)
     two, one = tmp_path / "two", tmp_path / "one"
