@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
 from bertctl.variants.resize import even_layers
@@ -57,7 +58,11 @@ def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | 
     if layer_map is not None and differing:
         raise BertctlError(f"layer_map: the student's layers differ from the teacher's in {', '.join(differing)}")
     copied = None if differing else checked_map(layer_map, teacher.config, model.config)
-    have, own = teacher.state_dict(), model.state_dict()
+    # of layers that share weights the student's first one decides, and each of the teacher's may be asked for
+    have, own = teacher.state_dict(), model_tensors(model)
+    before = teacher.config.position_offset - model.config.position_offset
+    if POSITIONS in have and before > 0:
+        have[POSITIONS] = have[POSITIONS][before:]
     narrow = principal_directions(have[WORDS], own[WORDS].shape[1])
     projected, fresh = [], []
     for name, tensor in own.items():

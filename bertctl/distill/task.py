@@ -9,6 +9,7 @@ import torch
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.distill.config import DistillSection
 from bertctl.distill.objective import DistillationObjective, TaskReader
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.finetune.data import TaskData, longest_input, open_data
 from bertctl.finetune.run import resolve_training
@@ -22,7 +23,7 @@ from bertctl.training.batching import Batch
 from bertctl.training.config import TrainingSection
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.runtime import Runtime
-from bertctl.training.state import load_model_tensors, model_tensors
+from bertctl.training.state import load_model_tensors
 from bertctl.variants.hf import Loaded, load_model
 
 SPEED_EXAMPLES = 32

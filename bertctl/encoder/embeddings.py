@@ -11,21 +11,25 @@ from bertctl.encoder.positions import NoPosition
 
 
 class Embeddings(nn.Module):
-    """Sum of the parts, norm, dropout; projected up if factorised. Source: arXiv:1810.04805, figure 2."""
+    """Sum of the parts, norm, dropout; projected if factorised. Source: arXiv:1810.04805, figure 2. The first
+    Transformer has no norm here and multiplies words by the root of their width (arXiv:1706.03762, section 3.4)."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width = config.embedding_size or config.hidden_size
         self.word = nn.Embedding(config.vocab_size, width)
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
-        self.norm = build_norm(config, width)
+        self.scale = width**0.5 if config.scale_embedding else None
+        self.norm = build_norm(config, width) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
+        self.project = nn.Linear(width, config.hidden_size) if config.embedding_size is not None else None
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position: NoPosition) -> Tensor:
         """[B, T] ids -> [B, T, E]; every token belongs to segment 0 without `token_type_ids`, and where there is no
         other segment."""
         embedded = self.word(input_ids)
+        if self.scale is not None:
+            embedded = embedded * self.scale
         if self.segment is not None:
             single = token_type_ids is None or self.segment.num_embeddings == 1
             embedded = embedded + (self.segment.weight[0] if single else self.segment(token_type_ids))

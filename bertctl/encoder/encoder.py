@@ -14,6 +14,7 @@ from bertctl.encoder.embeddings import Embeddings
 from bertctl.encoder.init import initialise
 from bertctl.encoder.norms import build_norm
 from bertctl.encoder.positions import build_position
+from bertctl.encoder.sharing import build_layers
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Encoder(nn.Module):
         self.config = config
         self.position = build_position(config)
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(Block(config) for _ in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(build_layers(config, lambda _: Block(config)))
         self.final_norm = build_norm(config, config.hidden_size) if config.norm_place == "pre" else None
         self.gradient_checkpointing = False
         initialise(self, config.initializer_range)

@@ -26,14 +26,17 @@ class NoPosition(nn.Module):
 
 
 class LearnedPosition(NoPosition):
-    """One trained vector for each place. Source: BERT, arXiv:1810.04805, section 3."""
+    """One trained vector for each place. Source: BERT, arXiv:1810.04805, section 3. RoBERTa's (arXiv:1907.11692) table
+    has unused rows in front, for padding and every id before it."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.table = nn.Embedding(config.max_position_embeddings, config.embedding_size or config.hidden_size)
+        self.first = config.position_offset
+        places = config.max_position_embeddings + self.first
+        self.table = nn.Embedding(places, config.embedding_size or config.hidden_size)
 
     def add(self, embedded: Tensor) -> Tensor:
-        return embedded + self.table.weight[: embedded.shape[1]]
+        return embedded + self.table.weight[self.first : self.first + embedded.shape[1]]
 
 
 class SinusoidalPosition(NoPosition):

@@ -11,7 +11,8 @@ from torch import nn
 from bertctl.artifacts.folder import environment_faults, whole_folder
 from bertctl.artifacts.manifest import verify
 from bertctl.artifacts.tensors import load_tensors, save_tensors
-from bertctl.training.state import load_model_tensors, model_tensors
+from bertctl.encoder.sharing import model_tensors
+from bertctl.training.state import load_model_tensors
 
 KIND = "best"
 FOLDER = "best"  # beside the step-N checkpoints, which hold what belongs to it in their state

@@ -28,12 +28,12 @@ from bertctl.artifacts.folder import KEPT, environment_faults, lock, whole_folde
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify, write_manifest
 from bertctl.artifacts.tensors import load_tensors, save_tensors
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, NonFinite, raise_problems
 from bertctl.training.runtime import Runtime
 from bertctl.training.state import (
     load_model_tensors,
     load_optimizer_tensors,
-    model_tensors,
     optimizer_tensors,
     parameter_names,
 )

@@ -5,14 +5,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, raise_problems
-
-
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and stored buffers by name; tied ones once, under their first name."""
-    stored = model.state_dict()
-    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    return parameters | {name: buffer for name, buffer in model.named_buffers() if name in stored}
 
 
 def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -166,3 +166,26 @@ def test_a_student_that_reads_less_has_the_first_positions(width):
 
 def test_a_student_that_reads_more_has_fresh_positions():
     assert build(StudentSection(max_position_embeddings=40), teacher_of()).fresh == (POSITIONS,)
+
+
+def test_a_shared_student_starts_from_the_layer_of_its_first_one_and_an_unshared_one_from_the_shared():
+    teacher = teacher_of()
+    student = build(StudentSection(layer_sharing="all", num_hidden_layers=2), teacher)
+    assert student.layer_map == [1, 4]
+    assert student.model.encoder.layers[0] is student.model.encoder.layers[1]
+    query = "attention.query.weight"
+    got = student.model.encoder.layers[1].get_parameter(query)
+    assert torch.equal(got, teacher.encoder.layers[0].get_parameter(query))
+
+    shared = teacher_of(layer_sharing="all")
+    copies = build(StudentSection(layer_sharing="none", num_hidden_layers=2), shared).model.encoder.layers
+    assert copies[0] is not copies[1]
+    assert all(torch.equal(c.get_parameter(query), shared.encoder.layers[0].get_parameter(query)) for c in copies)
+
+
+def test_rows_of_the_position_table_that_stand_for_no_place_are_left_behind():
+    teacher = teacher_of(position_after_padding=True, pad_token_id=2)
+    student = build(StudentSection(position_after_padding=False, max_position_embeddings=10), teacher)
+    assert torch.equal(student.model.state_dict()[POSITIONS], teacher.state_dict()[POSITIONS][3:13])
+    same = build(StudentSection(max_position_embeddings=10), teacher)
+    assert torch.equal(same.model.state_dict()[POSITIONS], teacher.state_dict()[POSITIONS][:13])

@@ -108,6 +108,47 @@ def test_sinusoidal_table_is_the_formula():
         assert table[place, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
+def test_places_after_the_padding_id_read_the_later_rows():
+    made = Encoder(config(position_after_padding=True, pad_token_id=2)).eval()
+    assert made.position.table.weight.shape == (24 + 3, 16)
+    plain = Encoder(config(pad_token_id=2)).eval()
+    state = made.state_dict()
+    state["position.table.weight"] = state["position.table.weight"][3:]
+    plain.load_state_dict(state)
+    longest = ids(tokens=24)
+    assert torch.equal(made(longest).last_hidden_state, plain(longest).last_hidden_state)
+
+
+def test_the_first_transformer_is_that_of_torch():
+    """Against torch.nn.TransformerEncoder over word * sqrt(E) + sines: relu, post-norm, no norm before."""
+    sizes = {"position": "sinusoidal", "embedding_norm": False, "scale_embedding": True, "hidden_act": "relu"}
+    ours = Encoder(config(**sizes, type_vocab_size=0, layer_norm_eps=1e-6, initializer_range=0.25)).eval()
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, activation="relu", layer_norm_eps=1e-6, batch_first=True)
+    theirs = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    for mine, published in zip(ours.layers, theirs.layers, strict=True):
+        query, key, value = mine.attention.query, mine.attention.key, mine.attention.value
+        state = {
+            "self_attn.in_proj_weight": torch.cat([query.weight, key.weight, value.weight]),
+            "self_attn.in_proj_bias": torch.cat([query.bias, key.bias, value.bias]),
+        }
+        pairs = [(mine.attention.output, "self_attn.out_proj"), (mine.attention_norm, "norm1")]
+        pairs += [(mine.feed_forward.up, "linear1"), (mine.feed_forward.down, "linear2")]
+        for part, name in [*pairs, (mine.feed_forward_norm, "norm2")]:
+            state |= {f"{name}.weight": part.weight, f"{name}.bias": part.bias}
+        published.load_state_dict(state)
+    tokens, mask = ids(), torch.arange(9)[None, :] < torch.tensor([[9], [4]])
+    rates = 10_000 ** (-torch.arange(0, 16, 2) / 16)
+    angles = torch.arange(9)[:, None] * rates
+    sines = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    embedded = ours.embeddings.word.weight[tokens] * 4.0 + sines
+    with torch.no_grad():
+        expected = theirs(embedded, src_key_padding_mask=~mask)
+        got = ours(tokens, mask).last_hidden_state
+    assert (got - expected)[mask].abs().max().item() <= 1e-5
+    assert expected.abs().max().item() > 0.5
+    assert sum(p.numel() for p in ours.layers.parameters()) == sum(p.numel() for p in theirs.parameters())
+
+
 def test_fresh_weights_follow_the_table():
     encoder = Encoder(config(hidden_size=64, vocab_size=2000))
     words = encoder.embeddings.word.weight

@@ -16,10 +16,10 @@ from torch import nn
 from bertctl.artifacts.checkpoint import latest_checkpoint
 from bertctl.artifacts.manifest import tree_hash, verify
 from bertctl.artifacts.tensors import load_tensors, save_tensors
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, EnvironmentFault, NonFinite
 from bertctl.training.run_folder import RunFolder, restore_together
 from bertctl.training.runtime import Runtime
-from bertctl.training.state import model_tensors
 
 STEPS, SAVE_EVERY = 9, 2
 FINGERPRINT = {"batch_size": 4, "lr": 0.01, "vocabulary": "ab12", "seed": 7, "schedule": {"name": "linear"}}

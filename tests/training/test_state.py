@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError
 from bertctl.training.state import (
     load_model_tensors,
     load_optimizer_tensors,
-    model_tensors,
     optimizer_tensors,
     parameter_names,
 )
