@@ -51,6 +51,20 @@ class PlainHead(LabelHead):
         self.dropout = nn.Identity()
 
 
+class ReplacedTokenHead(nn.Module):
+    """w . act(W h) for every token: was it replaced? Source: ELECTRA, arXiv:2003.10555, and its released code."""
+
+    def __init__(self, config: EncoderConfig, num_outputs: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.act = ACTIVATIONS[config.hidden_act]
+        self.output = nn.Linear(config.hidden_size, num_outputs)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[..., E] -> [..., 1]: logits of having been replaced."""
+        return self.output(self.act(self.dense(hidden)))
+
+
 class EmbeddingHead(nn.Module):
     """A text's vector: as pooled, or projected to `size`."""
 
@@ -75,6 +89,7 @@ class HeadKind:
 HEADS: dict[str, HeadKind] = {
     "masked_lm": HeadKind("masked", MaskedLMHead),
     "sentence_pair": HeadKind("pooled", PlainHead),
+    "replaced_token": HeadKind("tokens", ReplacedTokenHead),
     "sequence": HeadKind("pooled", LabelHead),
     "token": HeadKind("tokens", LabelHead),
     "span": HeadKind("tokens", PlainHead),

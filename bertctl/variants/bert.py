@@ -29,9 +29,14 @@ def to_hf(config: EncoderConfig) -> Fields | None:
 
 def from_hf(fields: Fields) -> EncoderConfig:
     """A `BertConfig`'s fields as ours; fields that are not there have BERT's published defaults."""
+    only_absolute(fields)
+    return EncoderConfig(**{name: fields[name] for name in SAME_NAME if name in fields})
+
+
+def only_absolute(fields: Fields) -> None:
+    """Raise ValueError for the relative positions that some checkpoints of BERT's kind have."""
     if fields.get("position_embedding_type", "absolute") != "absolute":
         raise ValueError(f"position_embedding_type is {fields['position_embedding_type']!r}, only 'absolute' is known")
-    return EncoderConfig(**{name: fields[name] for name in SAME_NAME if name in fields})
 
 
 LAYER = (
@@ -71,6 +76,7 @@ BERT = Family(
     to_hf=to_hf,
     from_hf=from_hf,
     base="bert.",
+    decoder="cls.predictions.decoder",
     tensor_names=(
         ("encoder.embeddings.word", "{base}embeddings.word_embeddings"),
         ("encoder.position.table", "{base}embeddings.position_embeddings"),

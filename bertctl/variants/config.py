@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from bertctl.encoder.config import Activation, EncoderConfig, FeedForward, Norm, NormPlace, Position
+from bertctl.encoder.config import Activation, EncoderConfig, FeedForward, LayerSharing, Norm, NormPlace, Position
 from bertctl.errors import BertctlError
 from bertctl.recipe.section import Section
 from bertctl.variants.table import VARIANTS
@@ -17,7 +17,7 @@ class EncoderSection(Section):
     name: str = "bert"
     """The family, a row of the table in `bertctl/variants/table.py`."""
     size: str = "base"
-    """The preset within the family: tiny, mini, small, medium, base, large."""
+    """The preset within the family; for BERT: tiny, mini, small, medium, base, large."""
     hidden_size: int | None = Field(default=None, ge=1)
     """Width of a token's vector; the preset's if not given, as for the fields below."""
     num_hidden_layers: int | None = Field(default=None, ge=1)
@@ -27,7 +27,11 @@ class EncoderSection(Section):
     intermediate_size: int | None = Field(default=None, ge=1)
     """Width inside the feed-forward layers."""
     embedding_size: int | None = Field(default=None, ge=1)
-    """Width of the embeddings if it differs from hidden_size (factorised embeddings)."""
+    """Width of the embeddings, which are then projected to hidden_size (factorised embeddings)."""
+    embedding_norm: bool | None = None
+    """Whether a norm follows the sum of the embeddings."""
+    scale_embedding: bool | None = None
+    """Whether word embeddings are multiplied by the root of their width."""
     max_position_embeddings: int | None = Field(default=None, ge=1)
     """Longest input in tokens."""
     type_vocab_size: int | None = Field(default=None, ge=0)
@@ -44,6 +48,12 @@ class EncoderSection(Section):
     """Activation of the feed-forward layers."""
     position: Position | None = None
     """How a token knows its place."""
+    position_after_padding: bool | None = None
+    """Count learned places from the padding id + 1, as RoBERTa does."""
+    layer_sharing: LayerSharing | None = None
+    """What layers have in common: none, all (as ALBERT), attention or feed_forward."""
+    num_hidden_groups: int | None = Field(default=None, ge=1)
+    """With layer_sharing: so many groups of layers, each with weights of its own."""
     norm: Norm | None = None
     """Kind of norm."""
     norm_place: NormPlace | None = None

@@ -52,6 +52,7 @@ DISTILBERT = Family(
     to_hf=to_hf,
     from_hf=from_hf,
     base="distilbert.",
+    decoder="vocab_projector",
     tensor_names=(
         ("encoder.embeddings.word", "{base}embeddings.word_embeddings"),
         ("encoder.position.table", "{base}embeddings.position_embeddings"),

@@ -1,7 +1,7 @@
 """What a family of encoders is: presets, and how Hugging Face writes its config and names its tensors. No torch."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bertctl.encoder.config import EncoderConfig
@@ -15,8 +15,10 @@ class Family:
 
     `sizes` maps a preset's name to the fields of `EncoderConfig` in which it differs from `common`. `to_hf` writes the
     fields of config.json, or None for an encoder that this family's published code cannot express; `from_hf` reads
-    them. `tensor_names` pairs our module path with theirs: `{n}` is the layer, `{base}` the prefix that a checkpoint
-    with a head puts before its encoder. `architectures` names the published class for a set of heads.
+    them. `tensor_names` pairs our module path with theirs: `{n}` is the layer, `{group}` its group of layers that share
+    weights, `{base}` the prefix that a checkpoint with a head puts before its encoder; `renamed` holds the pairs that a
+    set of heads names otherwise. `decoder` is the output matrix of their masked-LM head, which is the word embeddings.
+    `architectures` names the published class for a set of heads.
     """
 
     model_type: str
@@ -28,6 +30,8 @@ class Family:
     base: str
     tensor_names: tuple[tuple[str, str], ...]
     architectures: Mapping[frozenset[str], str]
+    decoder: str = ""
+    renamed: Mapping[frozenset[str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 def expresses(family: Family, config: EncoderConfig, heads: frozenset[str]) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor
 from bertctl.artifacts.checkpoint import read_config, read_weights
 from bertctl.artifacts.tensors import save_tensors
 from bertctl.encoder.config import EncoderConfig, Pooling
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from bertctl.text.tokenizer import Tokenizer
 
 OWN_TYPE = "bertctl"
-FIXED_OUTPUTS = {"masked_lm": 0, "sentence_pair": 2, "span": 2, "choice": 1, "embedding": 0}
+POOLERS = ("pooler.dense.weight", "pooler.weight")  # of a bare encoder that has one; the second is ALBERT's
+FIXED_OUTPUTS = {"masked_lm": 0, "sentence_pair": 2, "span": 2, "choice": 1, "replaced_token": 1, "embedding": 0}
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def named_weights(model: Model) -> dict[str, Tensor]:
     """The weights under the names they have on disk."""
     family = family_of(model.config, frozenset(model.head_outputs))
     names = tensor_names(model, family)
-    return {names[name]: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    return {names[name]: tensor.detach().contiguous() for name, tensor in model_tensors(model).items()}
 
 
 def load_model(
@@ -104,10 +106,10 @@ def load_model(
         config = dataclasses.replace(config, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     if pooling is not None:
         config = dataclasses.replace(config, pooling=pooling)
-    weights = tidy(read_weights(folder), folder)
+    weights = tidy(read_weights(folder), family, folder)
     stored = stored_heads(fields, family, weights)
     wanted = dict(stored if heads is None else heads)
-    model = Model(config, wanted, pooler=not wanted and any("pooler.dense" in name for name in weights))
+    model = Model(config, wanted, pooler=not wanted and any(name.endswith(POOLERS) for name in weights))
     new, unused = fill(model, weights, family, stored, folder)
     return Loaded(model, labels_of(fields, wanted), dict(fields.get("bertctl") or {}), new, unused)
 
@@ -151,7 +153,7 @@ def fill(
 ) -> tuple[list[str], list[str]]:
     """Copy the file's tensors into the model; returns the names drawn anew and the names not used."""
     names = tensor_names(model, family, prefixed=any(w.startswith(family.base) for w in weights) if family else False)
-    own = model.state_dict()
+    own = model_tensors(model)
     changed = {head for head, count in model.head_outputs.items() if stored.get(head, count) != count}
     new, problems, used = [], [], set()
     with torch.no_grad():

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.variants.family import Family
@@ -18,13 +19,14 @@ NOT_WEIGHTS = ("position_ids",)
 def tensor_names(model: Model, family: Family | None, *, prefixed: bool | None = None) -> dict[str, str]:
     """Our name of each tensor of `model` -> the family's; `prefixed`: whether the file has the encoder under the
     family's prefix, by default as published (a bare encoder has none)."""
-    own = list(model.state_dict())
+    own = list(model_tensors(model))
     if family is None:
         return {name: name for name in own}
     base = family.base if (bool(model.head_outputs) if prefixed is None else prefixed) else ""
+    pairs = (*family.tensor_names, *family.renamed.get(frozenset(model.head_outputs), ()))
     table = {
-        ours.format(n=n): theirs.format(n=n, base=base)
-        for ours, theirs in family.tensor_names
+        ours.format(n=n): theirs.format(n=n, group=model.config.group_of(n), base=base)
+        for ours, theirs in pairs
         for n in range(model.config.num_hidden_layers)
     }
     return {name: _translate(name, table) for name in own}
@@ -37,7 +39,7 @@ def _translate(name: str, table: Mapping[str, str]) -> str:
     return f"{table[path]}.{leaf}" if path in table else name
 
 
-def tidy(weights: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
+def tidy(weights: Mapping[str, Tensor], family: Family | None, folder: Path) -> dict[str, Tensor]:
     """Strip wrappers' prefixes, old spellings of norms, buffers, and the copy of the output embeddings."""
     tidied: dict[str, Tensor] = {}
     for name, tensor in weights.items():
@@ -47,18 +49,18 @@ def tidy(weights: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
             name = name.removesuffix(old) + new if name.endswith(old) else name
         if not name.endswith(NOT_WEIGHTS):
             tidied[name] = tensor.float()
-    for decoder in ("cls.predictions.decoder", "vocab_projector"):
-        _drop_tied_copy(tidied, decoder, folder)
+    if family is not None and family.decoder:
+        _drop_tied_copy(tidied, family, folder)
     return tidied
 
 
-def _drop_tied_copy(weights: dict[str, Tensor], decoder: str, folder: Path) -> None:
-    """A stored output matrix must equal the word embeddings: ours are always tied."""
+def _drop_tied_copy(weights: dict[str, Tensor], family: Family, folder: Path) -> None:
+    """A stored output matrix must equal the word embeddings: ours are always tied. A bias kept with it goes to the head
+    that owns it."""
+    decoder, head = family.decoder, dict(family.tensor_names)["heads.masked_lm"]
     matrix = weights.pop(f"{decoder}.weight", None)
-    if decoder == "cls.predictions.decoder":
-        bias = weights.pop(f"{decoder}.bias", None)
-        if bias is not None:
-            weights.setdefault("cls.predictions.bias", bias)
+    if decoder != head and f"{decoder}.bias" in weights:
+        weights.setdefault(f"{head}.bias", weights.pop(f"{decoder}.bias"))
     words = next((t for name, t in weights.items() if name.endswith("embeddings.word_embeddings.weight")), None)
     if matrix is not None and words is not None and not torch.equal(matrix, words):
         raise BertctlError(

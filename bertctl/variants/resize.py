@@ -52,7 +52,9 @@ def resized(
                 if old is None:
                     fresh.append(leaf)
                 elif leaf == POSITIONS:
-                    tensor.copy_(columns(stretched(old, len(tensor), stretch), tensor.shape[1]))
+                    before, places = old.split([config.position_offset, len(old) - config.position_offset])
+                    places = stretched(places, config.max_position_embeddings, stretch)
+                    tensor.copy_(columns(torch.cat([before, places]), tensor.shape[1]))
                 else:
                     tensor.copy_(fit(old, tensor.shape, module, generator, tied=path == TIED_NORM))
     return model, fresh

@@ -1,7 +1,12 @@
 """The families of encoders. A new one is a file beside this and a line here; the tests run over it."""
 
+from bertctl.variants.albert import ALBERT
 from bertctl.variants.bert import BERT
 from bertctl.variants.distilbert import DISTILBERT
+from bertctl.variants.electra import ELECTRA
 from bertctl.variants.family import Family
+from bertctl.variants.roberta import ROBERTA
+from bertctl.variants.transformer import TRANSFORMER
 
-VARIANTS: dict[str, Family] = {family.model_type: family for family in (BERT, DISTILBERT)}
+FAMILIES = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA, TRANSFORMER)
+VARIANTS: dict[str, Family] = {family.model_type: family for family in FAMILIES}

@@ -23,21 +23,41 @@ TINY = {
     "num_attention_heads": 4,
     "intermediate_size": 48,
     "max_position_embeddings": 20,
-    "pad_token_id": 0,
+    "pad_token_id": 3,
 }
-CLASSES = [(family, heads) for family in VARIANTS.values() for heads in family.architectures]
-OUTPUTS = {"masked_lm": 0, "sentence_pair": 2, "sequence": 3, "token": 3}
+CLASSES = [(family, heads, {}) for family in VARIANTS.values() for heads in family.architectures]
+CLASSES += [
+    (VARIANTS[name], frozenset(heads), changes)
+    for name, changes in (("albert", {"num_hidden_groups": 2}), ("electra", {"embedding_size": 16}))
+    for heads in ((), ("masked_lm",), ("sequence",))
+]
+AUTO = {  # what a user calls for a set of heads
+    frozenset(): "AutoModel",
+    frozenset({"masked_lm", "sentence_pair"}): "AutoModelForPreTraining",
+    frozenset({"masked_lm"}): "AutoModelForMaskedLM",
+    frozenset({"sentence_pair"}): "AutoModelForNextSentencePrediction",
+    frozenset({"replaced_token"}): "AutoModelForPreTraining",
+    frozenset({"sequence"}): "AutoModelForSequenceClassification",
+    frozenset({"token"}): "AutoModelForTokenClassification",
+    frozenset({"span"}): "AutoModelForQuestionAnswering",
+    frozenset({"choice"}): "AutoModelForMultipleChoice",
+}
 
 
-def own_config(family):
-    return EncoderConfig(**(TINY | family.common))
+def own_config(family, changes=None):
+    return EncoderConfig(**(TINY | family.common | (changes or {})))
 
 
-def published(family, heads, seed=0):
+def labels_of(heads):
+    """Number of labels that a published class is made for."""
+    return 2 if heads & {"span", "sentence_pair"} else 3
+
+
+def published(family, heads, changes=None, seed=0):
     """A random model of transformers with weights large enough to tell right from wrong."""
     torch.manual_seed(seed)
-    fields = family.to_hf(own_config(family)) | {"initializer_range": 0.2}
-    config = transformers.AutoConfig.for_model(family.model_type, **fields, num_labels=2 if heads == {"span"} else 3)
+    fields = family.to_hf(own_config(family, changes)) | {"initializer_range": 0.2}
+    config = transformers.AutoConfig.for_model(family.model_type, **fields, num_labels=labels_of(heads))
     model = getattr(transformers, family.architectures[heads])(config).eval()
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
@@ -47,10 +67,10 @@ def published(family, heads, seed=0):
 
 def batch(segments):
     generator = torch.Generator().manual_seed(1)
-    ids = torch.randint(1, 61, (3, 12), generator=generator)
+    ids = torch.randint(4, 61, (3, 12), generator=generator)
     mask = torch.arange(12)[None, :] < torch.tensor([12, 7, 3])[:, None]
     types = torch.arange(12)[None, :].expand(3, 12) >= 5
-    return ids.masked_fill(~mask, 0), mask, types.long() if segments else None
+    return ids.masked_fill(~mask, TINY["pad_token_id"]), mask, types.long() if segments > 1 else None
 
 
 def their_outputs(model, ids, mask, types, heads):
@@ -61,7 +81,10 @@ def their_outputs(model, ids, mask, types, heads):
     if heads == {"span"}:
         return {"span": torch.stack((output.start_logits, output.end_logits), dim=-1)}
     if heads == {"masked_lm", "sentence_pair"}:
-        return {"masked_lm": output.prediction_logits, "sentence_pair": output.seq_relationship_logits}
+        pair = output.sop_logits if hasattr(output, "sop_logits") else output.seq_relationship_logits
+        return {"masked_lm": output.prediction_logits, "sentence_pair": pair}
+    if heads == {"replaced_token"}:
+        return {"replaced_token": output.logits.unsqueeze(-1)}
     if not heads:
         return {"hidden": output.last_hidden_state, "pooled": getattr(output, "pooler_output", None)}
     return {next(iter(heads)): output.logits}
@@ -92,13 +115,12 @@ def assert_equal(mine, theirs, mask):
 
 
 @pytest.mark.parametrize(
-    ("family", "heads"), CLASSES, ids=lambda x: getattr(x, "model_type", None) or "+".join(sorted(x))
+    ("family", "heads", "changes"), CLASSES, ids=lambda x: getattr(x, "model_type", None) or "+".join(sorted(x)) or "-"
 )
 @torch.no_grad()
-def test_outputs_equal_transformers_in_both_directions(family, heads, tmp_path):
-    segments = own_config(family).type_vocab_size > 0
-    ids, mask, types = batch(segments)
-    theirs = published(family, heads)
+def test_outputs_equal_transformers_in_both_directions(family, heads, changes, tmp_path):
+    ids, mask, types = batch(own_config(family, changes).type_vocab_size)
+    theirs = published(family, heads, changes)
     theirs.save_pretrained(tmp_path / "theirs")
     loaded = load_model(tmp_path / "theirs")
     assert (loaded.new_tensors, loaded.unused_tensors) == ([], [])
@@ -108,9 +130,8 @@ def test_outputs_equal_transformers_in_both_directions(family, heads, tmp_path):
 
     (tmp_path / "ours").mkdir()
     save_model(tmp_path / "ours", ours, None, labels=["a", "b", "c"] if heads & {"sequence", "token"} else None)
-    again, report = getattr(transformers, family.architectures[heads]).from_pretrained(
-        tmp_path / "ours", output_loading_info=True
-    )
+    again, report = getattr(transformers, AUTO[heads]).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert type(again) is type(theirs)
     assert not any(report.values()), report
     assert_equal(our_outputs(ours, ids, mask, types), their_outputs(again.eval(), ids, mask, types, heads), mask)
     before, after = theirs.state_dict(), again.state_dict()
@@ -119,31 +140,69 @@ def test_outputs_equal_transformers_in_both_directions(family, heads, tmp_path):
 
 
 PUBLISHED_COUNTS = [
-    # computed from the formula and checked against the released models: encoder, + pooler, masked LM with tied output
-    ("bert", "tiny", 4_369_408, 4_385_920, 4_416_698),
-    ("bert", "mini", 11_104_768, 11_170_560, 11_201_594),
-    ("bert", "small", 28_500_992, 28_763_648, 28_795_194),
-    ("bert", "medium", 41_110_528, 41_373_184, 41_404_730),
-    ("bert", "base", 108_891_648, 109_482_240, 109_514_298),
-    ("bert", "large", 334_092_288, 335_141_888, 335_174_458),
-    ("distilbert", "base", 66_362_880, None, 66_985_530),
+    # family, size, vocabulary, padding id: encoder, + pooler, masked LM with tied output
+    ("bert", "tiny", 30_522, 0, 4_369_408, 4_385_920, 4_416_698),
+    ("bert", "mini", 30_522, 0, 11_104_768, 11_170_560, 11_201_594),
+    ("bert", "small", 30_522, 0, 28_500_992, 28_763_648, 28_795_194),
+    ("bert", "medium", 30_522, 0, 41_110_528, 41_373_184, 41_404_730),
+    ("bert", "base", 30_522, 0, 108_891_648, 109_482_240, 109_514_298),
+    ("bert", "large", 30_522, 0, 334_092_288, 335_141_888, 335_174_458),
+    ("roberta", "base", 50_265, 1, 124_055_040, 124_645_632, 124_697_433),
+    ("roberta", "large", 50_265, 1, 354_310_144, 355_359_744, 355_412_057),
+    ("albert", "base", 30_000, 0, 11_092_992, 11_683_584, 11_221_680),
+    ("albert", "large", 30_000, 0, 16_634_368, 17_683_968, 16_795_824),
+    ("albert", "xlarge", 30_000, 0, 54_528_512, 58_724_864, 54_821_040),
+    ("albert", "xxlarge", 30_000, 0, 205_814_272, 222_595_584, 206_368_944),
+    ("distilbert", "base", 30_522, 0, 66_362_880, None, 66_985_530),
+    ("electra", "small", 30_522, 0, 13_483_008, None, 13_546_682),
+    ("electra", "base", 30_522, 0, 108_891_648, None, 109_514_298),
+    ("electra", "large", 30_522, 0, 334_092_288, None, 335_174_458),
 ]
 
 
-@pytest.mark.parametrize(("name", "size", "encoder", "pooled", "masked_lm"), PUBLISHED_COUNTS)
-def test_parameter_counts_are_the_published_ones(name, size, encoder, pooled, masked_lm):
-    config = encoder_config(EncoderSection(name=name, size=size), vocab_size=30_522, pad_token_id=0)
+def formula(config):
+    """Parameters of an encoder of BERT's kind, from the sizes alone."""
+    width, inner, narrow = config.hidden_size, config.intermediate_size, config.embedding_size
+    rows = config.vocab_size + config.max_position_embeddings + config.position_offset + config.type_vocab_size
+    embeddings = (rows + 2) * (narrow or width) + (narrow * width + width if narrow else 0)
+    layer = 4 * (width * width + width) + 2 * width + width * inner + inner + inner * width + width + 2 * width
+    return embeddings + (1 if config.layer_sharing == "all" else config.num_hidden_layers) * layer
+
+
+def count(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize(("name", "size", "vocab_size", "pad", "encoder", "pooled", "masked_lm"), PUBLISHED_COUNTS)
+def test_parameter_counts_are_the_published_ones(name, size, vocab_size, pad, encoder, pooled, masked_lm):
+    family, section = VARIANTS[name], EncoderSection(name=name, size=size)
+    config = encoder_config(section, vocab_size=vocab_size, pad_token_id=pad)
+    published_config = transformers.AutoConfig.for_model(name, **family.to_hf(config))
     with torch.device("meta"):
-        counts = {
-            "encoder": Model(config, {}).encoder,
-            "pooled": Model(config, {}, pooler=True),
-            "masked_lm": Model(config, {"masked_lm": 0}),
-        }
-    got = {part: sum(p.numel() for p in module.parameters()) for part, module in counts.items()}
-    assert got["encoder"] == encoder
-    assert got["masked_lm"] == masked_lm
-    if pooled is not None:
-        assert got["pooled"] == pooled
+        ours = Model(config, {}, pooler=pooled is not None)
+        with_head = Model(config, {"masked_lm": 0})
+        theirs = transformers.AutoModel.from_config(published_config)
+        theirs_with_head = transformers.AutoModelForMaskedLM.from_config(published_config)
+    assert count(ours.encoder) == formula(config) == encoder
+    assert count(ours) == count(theirs) == (pooled or encoder)
+    assert count(with_head) == count(theirs_with_head) == masked_lm
+
+
+def test_every_preset_of_a_published_format_is_counted():
+    counted = {(name, size) for name, size, *_ in PUBLISHED_COUNTS}
+    assert counted == {(f.model_type, size) for f in VARIANTS.values() if f.architectures for size in f.sizes}
+
+
+@pytest.mark.parametrize(("size", "layers"), [("base", 18_914_304), ("big", 75_577_344)])
+def test_the_first_transformer_is_as_large_as_that_of_torch(size, layers):
+    config = encoder_config(EncoderSection(name="transformer", size=size), vocab_size=37_000, pad_token_id=0)
+    with torch.device("meta"):
+        encoder = Model(config, {}).encoder
+        layer = torch.nn.TransformerEncoderLayer(
+            config.hidden_size, config.num_attention_heads, config.intermediate_size
+        )
+    assert count(encoder.layers) == config.num_hidden_layers * count(layer) == layers
+    assert count(encoder) == layers + 37_000 * config.hidden_size
 
 
 def test_bert_base_with_both_pretraining_heads():

@@ -98,6 +98,20 @@ def test_a_stretched_model_computes_the_same_for_short_inputs():
     assert model(torch.ones(1, 50, dtype=torch.long)).last_hidden_state.shape == (1, 50, 16)
 
 
+@pytest.mark.parametrize("how", ["tile", "interpolate"])
+def test_rows_before_the_first_place_are_kept_and_not_stretched(how):
+    torch.manual_seed(0)
+    small = dataclasses.replace(SMALL, position_after_padding=True, pad_token_id=1)
+    source = Model(small, {})
+    wanted = dataclasses.replace(small, max_position_embeddings=2 * small.max_position_embeddings - 1)
+    model, _ = resized(source, wanted, {}, seed=0, stretch=how)
+    old, new = source.encoder.position.table.weight, model.encoder.position.table.weight
+    assert len(new) == wanted.max_position_embeddings + 2
+    assert torch.equal(new[:3], old[:3])
+    twin = new[2 + small.max_position_embeddings :] if how == "tile" else new[2::2]
+    torch.testing.assert_close(twin, old[2 : 2 + len(twin)])
+
+
 def test_what_is_no_size_is_refused_all_at_once():
     other = dataclasses.replace(SMALL, norm="rms", hidden_act="relu", num_attention_heads=4)
     with pytest.raises(BertctlError) as refused:
