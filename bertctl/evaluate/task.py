@@ -29,8 +29,10 @@ def task_of(loaded: Loaded, source: Path) -> str:
     noted = loaded.extra.get("task")
     if noted in TASKS:
         return str(noted)
+    by_problem = {task.problem_type: name for name, task in TASKS.items() if task.problem_type is not None}
+    whole = "regression" if loaded.model.head_outputs.get("sequence") == 1 else "classification"
     by_head = {
-        "sequence": "classification",
+        "sequence": by_problem.get(loaded.problem_type or "", whole),
         "span": "qa",
         "choice": "multiple_choice",
         "embedding": "embedding",

@@ -1,5 +1,7 @@
 """The `finetune` section. No torch."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from bertctl.encoder.config import Pooling
@@ -31,7 +33,8 @@ class FinetuneSection(Section):
     name: str | None = None
     """Name of the output folder below workdir/finetune; the task's name if not given."""
     task: TaskName
-    """classification (one text or a pair), ner or pos (a label for each word)."""
+    """For one text or a pair: classification, multi_label (any number of labels) or regression (a number); for each
+    word: ner or pos."""
     model: str | None = None
     """The checkpoint to start from: a folder or a hub name; the stage pretrain's if not given."""
     data: DataSection = DataSection()
@@ -46,6 +49,8 @@ class FinetuneSection(Section):
     """Dropout in place of the checkpoint's own rates."""
     pooling: Pooling | None = None
     """How a head for whole texts sees one: `cls`, `mean` or `max` over tokens; the checkpoint's own if not given."""
+    thresholds: Literal["one", "each"] = "one"
+    """Of multi_label: one threshold for all labels, or one for each, found on dev for the best micro-F1 together."""
     patience: int | None = Field(default=None, ge=1)
     """Stop early after so many evaluations in a row without a better dev metric; never if not given."""
     training: FinetuneTrainingSection = FinetuneTrainingSection()

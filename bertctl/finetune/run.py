@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
 from bertctl.tasks.config import PYTHON_DOCS
 from bertctl.tasks.table import TASKS
+from bertctl.tasks.task import Task
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import mix
@@ -43,7 +45,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault.
     """
     began = time.monotonic()
-    task, source = TASKS[section.task], resolve_source(section)
+    task, source = task_of(section), resolve_source(section)
     tokenizer = Tokenizer.load(source)
     config = read_encoder_config(source, read_config(source))[1]
     data = open_data(
@@ -95,6 +97,12 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
             return result
 
 
+def task_of(section: FinetuneSection) -> Task:
+    """The task that the section names, with its choices."""
+    task = TASKS[section.task]
+    return replace(task, tune=task.tune_each) if section.thresholds == "each" and task.tune_each else task
+
+
 def resolve_source(section: FinetuneSection) -> Path:
     """The folder of the checkpoint to start from. Errors: BertctlError that also names the data still to be fetched."""
     if section.model is None:
@@ -140,13 +148,16 @@ def build_model(section: FinetuneSection, source: Path, data: TaskData, *, varia
         raise BertctlError(
             f"{source}: the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}"
         )
+    model, is_new = loaded.model, any(tensor.startswith(f"heads.{name}.") for tensor in loaded.new_tensors)
     if variant == FROM_SCRATCH:
-        return Model(config, {name: count})
-    if data.task.classes and loaded.labels != data.labels:
-        head = HEADS[name].build(config, count)
-        initialise(head, config.initializer_range)
-        loaded.model.heads[name] = head
-    return loaded.model
+        model, is_new = Model(config, {name: count}), True
+    elif data.task.classes and loaded.labels != data.labels:
+        model.heads[name], is_new = HEADS[name].build(config, count), True
+        initialise(model.heads[name], config.initializer_range)
+    if is_new and data.task.first_answer is not None:
+        bias = model.get_parameter(f"heads.{name}.output.bias")
+        torch.nn.init.constant_(bias, data.task.first_answer(data.splits.train))
+    return model
 
 
 def run_folder(out: Path, variant: str, seed: int) -> Path:

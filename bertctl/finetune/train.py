@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,8 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
             "seconds": round(time.monotonic() - began, 2),
         }
         extra = plan.extra | ({"settings": result["settings"]} if result["settings"] else {})
-        labels = data.labels or None
-        folder.finish(lambda temp: save_model(temp, model, data.tokenizer, labels=labels, extra=extra), result)
+        write = partial(save_model, labels=data.labels or None, problem_type=data.task.problem_type, extra=extra)
+        folder.finish(lambda temp: write(temp, model, data.tokenizer), result)
         if runtime.rank == 0:
             drop_best(folder.checkpoints)
         return result

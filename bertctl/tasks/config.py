@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from bertctl.recipe.section import Section
 
-TaskName = Literal["classification", "ner", "pos"]
+TaskName = Literal["classification", "multi_label", "regression", "ner", "pos"]
 LabelTaskName = Literal["classification", "ner", "pos"]
 """Tasks whose every item has one of a few named labels: what can be distilled by its logits, and probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]

@@ -52,3 +52,25 @@ def _labelled(batch: "Batch", options: LossOptions) -> "Tensor":
 
 
 CROSS_ENTROPY = TaskLoss(_label_loss, _labelled)
+
+
+def _binary_cross_entropy(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
+    """Sum over rows and outputs. Shapes: logits, labels [B, C]; NaN where there is no label."""
+    from torch.nn import functional as F
+
+    known = ~batch["labels"].isnan()
+    return F.binary_cross_entropy_with_logits(logits.float()[known], batch["labels"][known], reduction="sum")
+
+
+def _squared_error(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
+    """Sum over rows. Shapes: logits [B, 1], labels [B]; NaN where there is no number."""
+    known = ~batch["labels"].isnan()
+    return ((logits.float().squeeze(-1)[known] - batch["labels"][known]) ** 2).sum()
+
+
+def _known(batch: "Batch", options: LossOptions) -> "Tensor":
+    return (~batch["labels"].isnan()).sum()
+
+
+BINARY_CROSS_ENTROPY = TaskLoss(_binary_cross_entropy, _known)
+SQUARED_ERROR = TaskLoss(_squared_error, _known)

@@ -37,9 +37,9 @@ def tagged(data: DataSection) -> Splits:
     return Splits(train, dev, test)
 
 
-def untagged(data: DataSection) -> Splits:
-    """There is nothing to learn parts of speech from. Errors: BertctlError, always."""
-    raise BertctlError("python_docs: got the task pos, for which it holds no labels", hint="use a CoNLL-U treebank")
+def unlabelled(data: DataSection, *, task: str, hint: str) -> Splits:
+    """There is nothing in it to learn the task from. Errors: BertctlError, always."""
+    raise BertctlError(f"python_docs: got the task {task}, for which it holds no labels", hint=hint)
 
 
 def _sizes(data: DataSection) -> labels.Sizes:

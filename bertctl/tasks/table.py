@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from bertctl.tasks import classification, python_docs, sentences, texts, token_labels
-from bertctl.tasks.losses import CROSS_ENTROPY
+from bertctl.tasks import classification, multi_label, python_docs, regression, sentences, texts, token_labels
+from bertctl.tasks.losses import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR
 from bertctl.tasks.task import Task
 
 TASKS: dict[str, Task] = {
@@ -27,6 +27,55 @@ TASKS: dict[str, Task] = {
         said=classification.said,
         score=classification.score,
         details=classification.details,
+    ),
+    "multi_label": Task(
+        name="multi_label",
+        head="sequence",
+        metric="micro_f1",
+        loss=BINARY_CROSS_ENTROPY,
+        problem_type="multi_label_classification",
+        read_file=multi_label.read_file,
+        read_table=multi_label.read_rows,
+        demo=partial(python_docs.unlabelled, task="multi_label", hint="use a CSV, TSV, JSONL or Parquet file"),
+        finish=classification.finish,
+        labels=multi_label.labels,
+        gold=multi_label.gold,
+        truth=multi_label.truth,
+        key=texts.segments,
+        input=texts.unlabelled_text,
+        encode=multi_label.encode,
+        tune=multi_label.tune,
+        tune_each=multi_label.tune_each,
+        predictions=multi_label.predictions,
+        majority=multi_label.majority,
+        said=multi_label.said,
+        score=multi_label.score,
+        details=multi_label.details,
+    ),
+    "regression": Task(
+        name="regression",
+        head="sequence",
+        metric="pearson",
+        loss=SQUARED_ERROR,
+        classes=False,
+        outputs=regression.outputs,
+        problem_type="regression",
+        first_answer=regression.first_answer,
+        read_file=regression.read_file,
+        read_table=regression.read_rows,
+        demo=partial(python_docs.unlabelled, task="regression", hint="use a CSV, TSV, JSONL or Parquet file"),
+        finish=regression.finish,
+        labels=regression.labels,
+        gold=regression.gold,
+        truth=regression.truth,
+        key=texts.segments,
+        input=texts.unlabelled_text,
+        encode=regression.encode,
+        predictions=regression.predictions,
+        majority=regression.majority,
+        said=regression.said,
+        score=regression.score,
+        details=regression.details,
     ),
     "ner": Task(
         name="ner",
@@ -56,7 +105,7 @@ TASKS: dict[str, Task] = {
         loss=CROSS_ENTROPY,
         read_file=partial(sentences.read_file, task="pos"),
         read_table=partial(sentences.read_rows, task="pos"),
-        demo=python_docs.untagged,
+        demo=partial(python_docs.unlabelled, task="pos", hint="use a CoNLL-U treebank"),
         finish=token_labels.plain_tags,
         labels=token_labels.tag_labels,
         gold=token_labels.gold,

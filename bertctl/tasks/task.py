@@ -133,6 +133,10 @@ class Task:
     """Whether the inputs of one example must stay together in a batch."""
     outputs: Callable[[Sequence[str]], int] = len
     """Labels -> number of the head's outputs."""
+    problem_type: str | None = None
+    """What transformers calls the problem, where a head for whole texts can be for several."""
+    first_answer: Callable[[Sequence[Any]], float] | None = None
+    """Training examples -> the bias with which a new head starts; None: zero."""
     together: bool = False
     """Whether predictions can only be made of all examples at once, as in a ranking."""
     objective: "Callable[[Model, LossOptions], nn.Module] | None" = None
@@ -163,6 +167,10 @@ class Task:
         nothing_to_tune
     )
     """(dev examples, features, logits, labels) -> settings, such as a threshold, that the checkpoint keeps."""
+    tune_each: (
+        Callable[[Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str]], dict[str, Any]] | None
+    ) = None
+    """The same with a threshold for each label, where that can be had."""
     predictions: Callable[
         [Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str], Mapping[str, Any]], list[Prediction]
     ]

@@ -6,6 +6,7 @@ Numbers are names too ("1", "2", "3" are three classes). Missing labels and labe
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from bertctl.tasks.tables import json_kind
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LABEL_KINDS = {str: "text", bool: "true or false", int: "an integer", float: "a fraction"}
 
 
@@ -68,6 +70,22 @@ class LabelReader:
         if isinstance(value, str) and value.isascii() and value.isdecimal() and int(value) < len(self.class_names):
             return self.class_names[int(value)]
         return clean_text(str(value))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a decimal number: no NaN, no infinity, no `1_000`, all of which `float` takes."""
+    return NUMBER.fullmatch(text.strip()) is not None and math.isfinite(float(text))
+
+
+def number_of(value: Any, place: str, column: str, problems: list[str]) -> float:
+    """A cell that holds a number, or its digits; anything else is a problem."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+        return float(value)
+    if isinstance(value, str) and is_number(value):
+        return float(value)
+    got = json_kind(value) if value is None or isinstance(value, (bool, list, dict)) else repr(value)
+    problems.append(f"{place}: got {got} in the column {column!r}, expected a finite number")
+    return 0.0
 
 
 def most_frequent(names: Iterable[str | None]) -> str:

@@ -44,6 +44,7 @@ class Loaded:
     extra: dict[str, Any]
     new_tensors: list[str]
     unused_tensors: list[str]
+    problem_type: str | None = None
 
 
 def family_of(config: EncoderConfig, heads: frozenset[str]) -> Family | None:
@@ -57,9 +58,11 @@ def save_model(
     tokenizer: "Tokenizer | None",
     *,
     labels: list[str] | None = None,
+    problem_type: str | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write config.json, model.safetensors and the tokenizer's files into `folder`, which exists.
+    """Write config.json, model.safetensors and the tokenizer's files into `folder`, which exists. `labels` and
+    `problem_type` (regression, multi_label_classification) are for transformers too, which counts outputs by labels.
 
     Equal models give equal bytes: no time, host or path is written.
     """
@@ -71,8 +74,11 @@ def save_model(
     else:
         fields = {"model_type": family.model_type, "architectures": [family.architectures[heads]]}
         fields |= family.to_hf(model.config) or {}
-    if labels is not None:
-        fields |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    names = labels or [f"LABEL_{number}" for number in range(model.head_outputs.get("sequence", 0))]
+    if names:
+        fields |= {"id2label": dict(enumerate(names)), "label2id": {label: i for i, label in enumerate(names)}}
+    if problem_type is not None:
+        fields["problem_type"] = problem_type
     fields |= {"dtype": "float32", "torch_dtype": "float32", "tie_word_embeddings": True}
     fields["bertctl"] = {"heads": dict(sorted(model.head_outputs.items())), **(extra or {})}
     (folder / "config.json").write_text(json.dumps(fields, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -111,7 +117,8 @@ def load_model(
     wanted = dict(stored if heads is None else heads)
     model = Model(config, wanted, pooler=not wanted and any(name.endswith(POOLERS) for name in weights))
     new, unused = fill(model, weights, family, stored, folder)
-    return Loaded(model, labels_of(fields, wanted), dict(fields.get("bertctl") or {}), new, unused)
+    noted = dict(fields.get("bertctl") or {})
+    return Loaded(model, labels_of(fields, wanted), noted, new, unused, fields.get("problem_type"))
 
 
 def read_encoder_config(folder: Path, fields: dict[str, Any]) -> tuple[Family | None, EncoderConfig]:
