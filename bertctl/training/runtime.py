@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +60,17 @@ class Runtime:
                 dist.all_reduce(values)
         return values
 
+    def gather(self, rows: Tensor) -> tuple[Tensor, int]:
+        """(the rows of all ranks in the order of the ranks, the place of this rank's first one); gradients flow back to
+        the ranks that the rows came from. Shapes: [n, ...], n may differ between ranks -> [sum of n, ...]."""
+        if self.world_size == 1:
+            return rows, 0
+        counts = torch.zeros(self.world_size, dtype=torch.int64, device=rows.device)
+        counts[self.rank] = len(rows)
+        sizes: list[int] = self.sum(counts).tolist()
+        gathered: Tensor = _Gather.apply(rows, sizes, self.rank)  # type: ignore[no-untyped-call]
+        return gathered, sum(sizes[: self.rank])
+
     def agree_on_signal(self) -> int | None:
         """The signal that any rank got, so that all stop at the same step."""
         if self.world_size > 1:
@@ -86,6 +98,27 @@ class Runtime:
         if self.world_size > 1:
             with lost_worker():
                 dist.barrier()
+
+
+class _Gather(torch.autograd.Function):
+    """Concatenated rows of all ranks; backward: the gradients that all ranks have for a rank's rows, summed."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, sizes: list[int], rank: int) -> Tensor:
+        ctx.own = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+        padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in sizes]
+        with lost_worker():
+            dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        total = gradient.contiguous().clone()
+        with lost_worker():
+            dist.all_reduce(total)
+        return total[ctx.own], None, None
 
 
 @contextlib.contextmanager
