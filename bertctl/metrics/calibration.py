@@ -30,7 +30,7 @@ def calibration_metrics(probabilities: np.ndarray, gold: np.ndarray) -> dict[str
     brier = ((shares - np.eye(shares.shape[1])[gold]) ** 2).sum(axis=1)
     bins = bin_rows(*confidence_of(shares, gold))
     return {
-        "ece": Metric("ece", bins, expected_calibration_error, EMPTY, ECE_NOTE),
+        "ece": ece_metric(bins),
         "nll": mean_metric("nll", losses_of(right), ZERO if len(gold) else EMPTY),
         "brier": mean_metric("brier", brier, EMPTY, BRIER_NOTE),
     }
@@ -57,6 +57,11 @@ def bin_rows(confidence: np.ndarray, correct: np.ndarray, bins: int = BINS) -> n
     for part, values in enumerate((np.ones_like(confidence), confidence, np.asarray(correct, dtype=np.float64))):
         rows[number, part, place] = values
     return rows.reshape(len(confidence), 3 * bins)
+
+
+def ece_metric(rows: np.ndarray) -> Metric:
+    """Expected calibration error from rows as of `bin_rows`, or from sums of them that belong together."""
+    return Metric("ece", rows, expected_calibration_error, EMPTY, ECE_NOTE)
 
 
 def expected_calibration_error(sums: np.ndarray) -> np.ndarray:

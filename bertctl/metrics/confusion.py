@@ -1,9 +1,13 @@
 """Which class is taken for which. Shapes: N items, C classes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+MOST_LABELS = 100
+MOST_MISTAKES = 20
 
 
 def confusion_matrix(gold: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
@@ -21,15 +25,21 @@ def confusion_matrix(gold: np.ndarray, predicted: np.ndarray, classes: int) -> n
 
 
 def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
-    """{"labels": [...], "counts": [[...]]}: counts[i][j] items of label i were said to be label j; ready for JSON.
+    """labels, counts and mistaken, ready for JSON.
 
-    Names outside `labels` get rows and columns after them, in order of their names.
+    counts[i][j] items of label i were said to be label j; left out (None) for more than 100 labels. mistaken: the 20
+    most frequent mistakes, as gold, predicted, count. Names outside `labels` come after them, in order of their names.
     """
     names = [*labels, *sorted({*gold, *predicted} - set(labels))]
     number = {name: place for place, name in enumerate(names)}
-    rows = confusion_matrix(
-        np.array([number[name] for name in gold], dtype=np.int64),
-        np.array([number[name] for name in predicted], dtype=np.int64),
-        len(names),
-    )
-    return {"labels": names, "counts": rows.tolist()}
+    pairs = Counter(pair for pair in zip(gold, predicted, strict=True) if pair[0] != pair[1])
+    mistaken = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:MOST_MISTAKES]
+    counts = None
+    if len(names) <= MOST_LABELS:
+        truth, said = (np.array([number[name] for name in side], dtype=np.int64) for side in (gold, predicted))
+        counts = confusion_matrix(truth, said, len(names)).tolist()
+    return {
+        "labels": names,
+        "counts": counts,
+        "mistaken": [{"gold": pair[0], "predicted": pair[1], "count": pairs[pair]} for pair in mistaken],
+    }

@@ -64,35 +64,37 @@ def span_rows(gold: Sequence[Sequence[str]], predicted: Sequence[str | None], ve
     return np.array(scores, dtype=np.float64).reshape(-1, 2)
 
 
-def span_metrics(
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[str | None],
-    version: Version,
-    *,
-    no_answer: Sequence[float] | None = None,
-    threshold: float | None = None,
-) -> dict[str, Metric]:
-    """exact and f1; in 2.0 also has_answer_* and no_answer_*; with `no_answer` also best_exact and best_f1.
+def span_metrics(gold: Sequence[Sequence[str]], predicted: Sequence[str | None], version: Version) -> dict[str, Metric]:
+    """exact and f1; in 2.0 also has_answer_exact, has_answer_f1, no_answer_exact and no_answer_f1.
 
-    Shapes: N questions; gold: the answers of each, none if it has none. `no_answer` [N]: how sure a system is that
-    there is no answer. With `threshold`, a question above it counts as answered by nothing; best_* are the highest
-    scores that any threshold gives, found on these very questions. Errors: as `span_rows`.
+    Shapes: N questions; gold: the answers of each, none if it has none. Errors: as `span_rows`.
     """
     scores = span_rows(gold, predicted, version)
     answerable = np.array([bool(texts) for texts in gold], dtype=bool)
-    applied = scores
-    if no_answer is not None and threshold is not None:
-        applied = with_threshold(scores, answerable, no_answer, threshold)
-    found = _means(applied, np.ones(len(applied), dtype=bool), "", EMPTY)
+    found = _means(scores, np.ones(len(scores), dtype=bool), "", EMPTY)
     if version == "2.0":
-        found |= _means(applied, answerable, "has_answer_", "every question is without an answer")
-        found |= _means(applied, ~answerable, "no_answer_", "every question has an answer")
-    if no_answer is not None and len(scores):
-        for column, name in enumerate(NAMES):
-            best = best_threshold(scores[:, column], answerable, no_answer)
-            values = with_threshold(scores[:, column], answerable, no_answer, best.threshold)
-            note = f"at the best threshold for these questions, {best.threshold:g}"
-            found[f"best_{name}"] = mean_metric(f"best_{name}", values, EMPTY, note)
+        found |= _means(scores, answerable, "has_answer_", "every question is without an answer")
+        found |= _means(scores, ~answerable, "no_answer_", "every question has an answer")
+    return found
+
+
+def best_span_metrics(
+    gold: Sequence[Sequence[str]], predicted: Sequence[str | None], no_answer: Sequence[float]
+) -> dict[str, Metric]:
+    """best_exact and best_f1 by the rules of 2.0: the highest scores that any threshold for `no_answer` gives, found on
+    these very questions. Their intervals are at that threshold.
+
+    Shapes: [N] each; predicted: what is said if there is an answer; no_answer: how sure it is that there is none.
+    Errors: as `span_rows` and `best_threshold`.
+    """
+    scores = span_rows(gold, predicted, "2.0")
+    answerable = np.array([bool(texts) for texts in gold], dtype=bool)
+    found = {}
+    for column, name in enumerate(NAMES):
+        best = best_threshold(scores[:, column], answerable, no_answer)
+        values = with_threshold(scores[:, column], answerable, no_answer, best.threshold)
+        note = f"at the best threshold for these questions, {best.threshold:g}"
+        found[f"best_{name}"] = mean_metric(f"best_{name}", values, EMPTY, note)
     return found
 
 
@@ -107,14 +109,9 @@ class Best:
 def with_threshold(
     scores: np.ndarray, answerable: np.ndarray, no_answer: Sequence[float] | np.ndarray, threshold: float
 ) -> np.ndarray:
-    """Scores where every question with `no_answer` > threshold gets no answer: right if it has none.
-
-    Shapes: scores [N, K] or [N]; answerable, no_answer [N].
-    """
+    """Scores where every question with `no_answer` > threshold gets no answer, right if it has none. Shapes: [N]."""
     silent = np.asarray(no_answer, dtype=np.float64) > threshold
-    right = (~np.asarray(answerable, dtype=bool)).astype(np.float64)
-    wide = (slice(None), *[None] * (scores.ndim - 1))
-    return np.where(silent[wide], right[wide], scores)
+    return np.where(silent, (~np.asarray(answerable, dtype=bool)).astype(np.float64), scores)
 
 
 def best_threshold(scores: np.ndarray, answerable: np.ndarray, no_answer: Sequence[float] | np.ndarray) -> Best:

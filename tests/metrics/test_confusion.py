@@ -17,9 +17,23 @@ def test_equal_to_scikit_learn(pairs):
 
 
 def test_rows_are_gold_and_unknown_names_come_last():
-    found = confusion(["b", "a", "b"], ["a", "z", "b"], ["b", "a"])
-    assert found == {"labels": ["b", "a", "z"], "counts": [[1, 1, 0], [0, 0, 1], [0, 0, 0]]}
-    assert confusion([], [], ["a"]) == {"labels": ["a"], "counts": [[0]]}
+    found = confusion(["b", "a", "b", "a"], ["a", "z", "b", "z"], ["b", "a"])
+    assert found == {
+        "labels": ["b", "a", "z"],
+        "counts": [[1, 1, 0], [0, 0, 2], [0, 0, 0]],
+        "mistaken": [
+            {"gold": "a", "predicted": "z", "count": 2},
+            {"gold": "b", "predicted": "a", "count": 1},
+        ],
+    }
+    assert confusion([], [], ["a"]) == {"labels": ["a"], "counts": [[0]], "mistaken": []}
+
+
+def test_a_matrix_of_many_labels_is_left_out_and_its_largest_mistakes_are_not():
+    names = [str(number) for number in range(101)]
+    found = confusion(names, names[1:] + names[:1], names)
+    assert found["counts"] is None
+    assert len(found["mistaken"]) == 20
 
 
 @pytest.mark.parametrize(("gold", "predicted"), [([0, 1], [0]), ([0, 2], [0, 0]), ([0, -1], [0, 0])])

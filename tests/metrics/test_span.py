@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bertctl.metrics.span import best_threshold, normalized, span_metrics, span_rows, with_threshold
+from bertctl.metrics.span import best_span_metrics, best_threshold, normalized, span_metrics, span_rows, with_threshold
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_a_part_that_is_empty_is_undefined():
 
 def test_threshold_by_hand():
     no_answer = [0.1, 0.6, 0.7, 0.9]
-    found = span_metrics(GOLD, SAID, "2.0", no_answer=no_answer, threshold=0.5)
+    scores, answerable = span_rows(GOLD, SAID, "2.0"), np.array([True, True, False, False])
     # above 0.5: questions 2, 3, 4 become unanswered: 0, 1, 1
-    assert found["exact"].point() == pytest.approx(3 / 4)
-    assert found["f1"].point() == pytest.approx(3 / 4)
+    assert with_threshold(scores[:, 0], answerable, no_answer, 0.5).tolist() == [1, 0, 1, 1]
+    found = best_span_metrics(GOLD, SAID, no_answer)
     # exact, unanswered above 0: 2; answered up to 0.1: 3, 0.6: 3, 0.7: 3, 0.9: 2. The lowest of the best
     assert found["best_exact"].point() == pytest.approx(3 / 4)
     assert "best threshold for these questions, 0.1" in found["best_exact"].note
@@ -101,4 +101,4 @@ def test_what_does_not_fit_is_refused():
         span_rows([[]], ["a"], "1.1")
     with pytest.raises(ValueError, match="one finite"):
         best_threshold(np.zeros(2), np.zeros(2, dtype=bool), [0.4, float("nan")])
-    assert span_metrics([], [], "2.0", no_answer=[])["exact"].point() is None
+    assert span_metrics([], [], "2.0")["exact"].point() is None
