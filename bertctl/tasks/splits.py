@@ -101,7 +101,7 @@ def _read_path(task: Task, data: DataSection, lone: str, problems: list[str]) ->
     if own is not None:
         return {split: own.get(split, []) for split in SPLIT_WORDS}
     if lone == "test" and _is_file(data):  # a file may say that it is something else
-        lone = _split_of(Path(str(data.path))) or lone
+        lone = split_of(Path(str(data.path))) or lone
     files = find_files(data, lone, problems)
     raise_problems(problems)
     return {split: _read_files(task, files.get(split, []), data, problems) for split in SPLIT_WORDS}
@@ -139,7 +139,7 @@ def _in_folder(folder: Path, wanted: list[str], problems: list[str]) -> dict[str
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     found = {}
     for split in wanted:
-        matches = _best([path for path in files if _split_of(path) == split])
+        matches = _best([path for path in files if split_of(path) == split])
         if len(matches) > 1 and not all(PART.search(path.name) for path in matches):
             names = ", ".join(path.name for path in matches)
             problems.append(f"{folder}: got {names} for {split}, expected one file; {_name_it(split)}")
@@ -150,7 +150,7 @@ def _in_folder(folder: Path, wanted: list[str], problems: list[str]) -> dict[str
     return found
 
 
-def _split_of(path: Path) -> str | None:
+def split_of(path: Path) -> str | None:
     """The split that a file name speaks of, if it is exactly one."""
     words = re.findall("[a-z]+", path.name.lower())
     named_splits = {split for split, spellings in SPLIT_WORDS.items() for word in spellings if word in words}

@@ -2,7 +2,16 @@
 
 from functools import partial
 
-from bertctl.tasks import classification, multi_label, python_docs, regression, sentences, texts, token_labels
+from bertctl.tasks import (
+    classification,
+    label_folders,
+    multi_label,
+    python_docs,
+    regression,
+    sentences,
+    texts,
+    token_labels,
+)
 from bertctl.tasks.losses import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, SQUARED_ERROR
 from bertctl.tasks.task import Task
 
@@ -13,6 +22,7 @@ TASKS: dict[str, Task] = {
         metric="accuracy",
         loss=CROSS_ENTROPY,
         read_file=classification.read_file,
+        read_folder=label_folders.read_folder,
         read_table=classification.read_rows,
         demo=python_docs.texts,
         finish=classification.finish,
