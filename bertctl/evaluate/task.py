@@ -126,6 +126,8 @@ def score_task(
             predictions += made
             progress.update(len(predictions))
         seconds = progress.clock() - progress.started
+    for name, text in task.files(examples, predictions).items():
+        (folder / name).write_text(text, encoding="utf-8")
     say_cut(cut, limits.max_length)
     if is_degenerate(task, examples, predictions):
         warn(f"{section.model}: degenerate, it says the same of everything")

@@ -29,6 +29,7 @@ def audit(task: Task, splits: Splits) -> dict[str, Any]:
             if name != "train" and splits.train and (found := majority_baseline(task, splits.train, examples))
         },
         "notes": list(splits.notes),
+        **({"misfits": dict(splits.misfits)} if splits.misfits else {}),
     }
 
 

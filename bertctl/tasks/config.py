@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from bertctl.recipe.section import Section
 
-TaskName = Literal["classification", "multi_label", "regression", "ner", "pos"]
+TaskName = Literal["classification", "multi_label", "regression", "ner", "pos", "qa", "multiple_choice"]
 LabelTaskName = Literal["classification", "ner", "pos"]
 """Tasks whose every item has one of a few named labels: what can be distilled by its logits, and probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
@@ -22,13 +22,19 @@ class ColumnsSection(Section):
     """Which columns hold what. Those that are left out are found by their usual names."""
 
     text: Column | None = None
-    """The text, or the first of a pair (usual names: sentence, text, sentence1, premise, question, ...)."""
+    """The text, or the first of a pair (usual names: sentence, text, sentence1, premise, question, ...); in qa the
+    question, in multiple_choice the context (context, sent1, ...)."""
     text_pair: Column | None = None
-    """The second text of a pair (usual names: sentence2, hypothesis, ...)."""
+    """The second text of a pair (usual names: sentence2, hypothesis, ...); in qa the context, in multiple_choice the
+    question, or what all endings begin with (question, sent2)."""
     label: Column | None = None
-    """The label of a text (usual names: label, labels, class, ...), its labels, or its number (score, ...)."""
+    """The label of a text (usual names: label, labels, class, ...), its labels, or its number (score, ...); in qa the
+    answers, in multiple_choice the number of the right choice, from 0, or its text."""
     labels: tuple[Column, ...] = ()
     """Several labels (multi_label): the columns that hold 1 where a label applies and 0 where it does not."""
+    choices: tuple[Column, ...] = ()
+    """What there is to choose from (multiple_choice): one column with lists of texts (choices, endings, options), or a
+    column a choice (ending0, ending1, ...)."""
     tokens: Column | None = None
     """The words of a sentence: a list in JSONL and Parquet (tokens, words), a column of a CoNLL file (the first)."""
     tags: Column | None = None
@@ -42,7 +48,11 @@ class ColumnsSection(Section):
 
     def all(self) -> list[Column]:
         """Every column that is named."""
-        return [*self.labels, *(value for value in self.__dict__.values() if isinstance(value, (str, int)))]
+        return [
+            *self.labels,
+            *self.choices,
+            *(value for value in self.__dict__.values() if isinstance(value, (str, int))),
+        ]
 
 
 class DataSection(Section):

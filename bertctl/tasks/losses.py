@@ -74,3 +74,35 @@ def _known(batch: "Batch", options: LossOptions) -> "Tensor":
 
 BINARY_CROSS_ENTROPY = TaskLoss(_binary_cross_entropy, _known)
 SQUARED_ERROR = TaskLoss(_squared_error, _known)
+
+
+def _span_cross_entropy(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
+    """Mean of the cross-entropies of start and end, summed over rows. Shapes: logits [B, T, 2], labels [B, T], of which
+    the first two columns are the positions. What a model says of padding does not count, so that the loss of a text is
+    the same in any batch."""
+    from torch import finfo
+
+    padding = ~batch["attention_mask"].bool().unsqueeze(-1)
+    masked = logits.float().masked_fill(padding, finfo().min)  # not -inf: the gradient of a row of padding alone is 0
+    return summed_cross_entropy(masked.transpose(1, 2), batch["labels"][:, :2]) / 2
+
+
+def _with_span(batch: "Batch", options: LossOptions) -> "Tensor":
+    return (batch["labels"][:, 0] != IGNORED).sum()
+
+
+def _choice_cross_entropy(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
+    """Cross-entropy of the right choice among those of its example, summed. Shapes: logits [B, 1]; labels [B]: 1 right,
+    0 wrong; groups [B]."""
+    scores, groups = logits.float().squeeze(-1), batch["groups"]
+    apart = groups.unsqueeze(1) != groups.unsqueeze(0)
+    totals = scores.expand(len(scores), -1).masked_fill(apart, float("-inf")).logsumexp(dim=-1)
+    return ((totals - scores) * (batch["labels"] == 1)).sum()
+
+
+def _right_choices(batch: "Batch", options: LossOptions) -> "Tensor":
+    return (batch["labels"] == 1).sum()
+
+
+SPAN_CROSS_ENTROPY = TaskLoss(_span_cross_entropy, _with_span)
+CHOICE_CROSS_ENTROPY = TaskLoss(_choice_cross_entropy, _right_choices)

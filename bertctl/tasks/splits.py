@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertctl import console
-from bertctl.errors import BertctlError, raise_problems
+from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
 from bertctl.tasks import named
 from bertctl.tasks.audit import folded
 from bertctl.tasks.config import PYTHON_DOCS, DataSection
@@ -31,6 +31,8 @@ def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
     splits, notes = _read(task, data, lone="train")
     if not splits["train"]:
         raise BertctlError(f"{source(data)}: got no training data, expected a file named train", hint=_name_it("train"))
+    misfits = {split: name_misfits(task, split, examples, notes) for split, examples in splits.items()}
+    splits["train"] = without_misfits(task, splits["train"])
     names = task.labels(splits["train"])
     if task.classes:
         problems = _one_class(task, splits["train"], data)
@@ -46,26 +48,49 @@ def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
         raise BertctlError(f"train_examples: {data.train_examples} leaves out the label {lost[0]!r}; expected more")
     for note in notes:
         console.note(note)
-    return Splits(**splits, notes=tuple(notes))
+    return Splits(**splits, notes=tuple(notes), misfits={split: count for split, count in misfits.items() if count})
 
 
-def test_data(task: Task, data: DataSection, *, labels: Sequence[str], seed: int) -> tuple[str, list[Any]]:
+def test_data(task: Task, data: DataSection, *, labels: Sequence[str] | None, seed: int) -> tuple[str, list[Any]]:
     """(split, examples) to evaluate on: one file, or the test split, or dev if there is no test.
 
-    `labels`: those the model knows, none for a task without classes. Errors: BertctlError, also for a label that is
-    not among them.
+    `labels`: those the model knows, none for a task without classes; None if there is no model. Errors: BertctlError,
+    also for a label that is not among them.
     """
     splits, notes = _read(task, data, lone="test")
     split = next((name for name in ("test", "dev", *(["train"] if _is_file(data) else [])) if splits[name]), None)
     if split is None:
         raise BertctlError(f"{source(data)}: got no test data, expected a file named test", hint=_name_it("test"))
-    if task.classes:
+    if task.classes and labels is not None:
         raise_problems(unknown_labels(task, splits[split], labels, "the model"))
     if split == "dev" and not _is_file(data):
         notes.append(f"{source(data)}: no test data, so dev is scored")
+    name_misfits(task, split, splits[split], notes)
     for note in notes:
         console.note(note)
     return split, at_most(task, splits[split], getattr(data, f"{split}_examples"), seed)
+
+
+def name_misfits(task: Task, split: str, examples: Sequence[Any], notes: list[str]) -> int:
+    """Name the examples whose gold answer is not where the data say, note how many they are, and return that."""
+    found = [f"{example.place()}: {why}" for example in examples if (why := task.misfit(example)) is not None]
+    for line in found[:MOST_PROBLEMS_SHOWN]:
+        console.warn(line)
+    if found:
+        done = "left out" if split == "train" else "scored as they are"
+        notes.append(f"{split}: {len(found)} of {len(examples)} examples have a gold answer that does not fit; {done}")
+    return len(found)
+
+
+def without_misfits(task: Task, train: list[Any]) -> list[Any]:
+    """The training examples that can be learnt. Errors: BertctlError if none can."""
+    found = [example for example in train if task.misfit(example) is None]
+    if not found:
+        why = task.misfit(train[0])
+        raise BertctlError(
+            f"{train[0].place()}: {why}; so do all {len(train)} training examples, expected some that fit"
+        )
+    return found
 
 
 def source(data: DataSection) -> str:

@@ -103,10 +103,12 @@ class Splits:
     dev: list[Any]
     test: list[Any]
     notes: tuple[str, ...] = ()
+    misfits: Mapping[str, int] = field(default_factory=dict)
+    """Examples of each split whose gold answer is not where the data say; those of train are left out."""
 
     def items(self) -> list[tuple[str, list[Any]]]:
         """(name, examples) of the splits that have any."""
-        return [(name, split) for name, split in vars(self).items() if name != "notes" and split]
+        return [(name, split) for name, split in vars(self).items() if name in ("train", "dev", "test") and split]
 
 
 def nothing_to_tune(
@@ -155,6 +157,8 @@ class Task:
     """Training examples -> label names in the order of their numbers."""
     gold: Callable[[Any], list[tuple[str, str]]]
     """Example -> (answer, `file:line`) of everything in it that is labelled."""
+    misfit: Callable[[Any], str | None] = lambda _: None
+    """Labelled example -> what is wrong with its gold answer, so that it cannot be learnt; None if nothing is."""
     truth: Callable[[Any], Any]
     """Labelled example -> its gold answer as predictions.jsonl shows it: a label, a list, a number."""
     key: Callable[[Any], tuple[str, ...]]
@@ -184,3 +188,10 @@ class Task:
     """(labelled examples, predictions, labels) -> metrics by name."""
     details: Callable[[Sequence[Any], Sequence[Prediction], Sequence[str]], dict[str, Any]]
     """The same -> what the report shows besides: a row a class or entity type with its support, the tag scheme."""
+    report: Callable[[Sequence[Any], Sequence[Prediction], Sequence[str], int], dict[str, Any]] = lambda *_: {}
+    """The same and bootstrap samples -> what `evaluate` alone shows: calibration, confusions, costliest errors."""
+    submission: Callable[[Path, Sequence[Any], DataSection, list[str]], list[Prediction]] | None = None
+    """(file, examples, data, problems) -> what any other system predicted, one an example; appends to problems. None:
+    the task's predictions cannot be read from a file."""
+    files: Callable[[Sequence[Any], Sequence[Prediction]], Mapping[str, str]] = lambda *_: {}
+    """(examples, predictions) -> further files with the predictions, by name, in the form of the task's own scripts."""

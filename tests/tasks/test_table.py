@@ -20,14 +20,32 @@ TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "
 TEXTS = "text,label\na b,x\nb,y\nc a,x\nb c,y\n"
 TAGS = "a\tB-X\nb\tI-X\n\nc\tO\nb\tB-Y\na\tO\n"
 SETS = '{"text": "a b", "labels": ["x"]}\n{"text": "b", "labels": ["y", "x"]}\n{"text": "c", "labels": []}\n'
+ASKED = """\
+{"question": "a", "context": "a b", "answers": [{"text": "b", "answer_start": 2}]}
+{"question": "b", "context": "a b c a b c", "answers": [{"text": "c", "answer_start": 4}]}
+{"question": "c", "context": "b", "answers": []}
+"""
 FILES = {
     "classification": ("csv", TEXTS),
     "multi_label": ("jsonl", SETS),
     "regression": ("csv", "text,score\na b,1.5\nb,-2\nc a,3\n"),
     "ner": ("conll", TAGS),
     "pos": ("conll", TAGS.replace("-", "")),
+    "qa": ("jsonl", ASKED),
+    "multiple_choice": ("csv", "sent1,sent2,ending0,ending1,label\na,b,c,a,0\nb,,a,c,1\nc,a,b,c,1\n"),
 }
-SAID = {"multi_label": "labels", "regression": "value", "ner": "tags", "pos": "tags"}
+INPUTS = {
+    "qa": [{"question": question, "context": context} for question, context in (("a", "b c"), ("", ""), ("b", "c"))],
+    "multiple_choice": [{"context": context, "choices": ["a", "b"]} for context in ("a b c", "", "b")],
+}
+SAID = {
+    "multi_label": "labels",
+    "regression": "value",
+    "ner": "tags",
+    "pos": "tags",
+    "qa": "answer",
+    "multiple_choice": "choice",
+}
 
 
 def shape(task: Task, feature: Features, labels: list[str]) -> tuple[int, ...]:
@@ -60,7 +78,8 @@ def test_a_task_from_file_to_scores(name: str, tmp_path: Path) -> None:
 def test_examples_without_labels_are_encoded_and_predicted(name: str) -> None:
     task = TASKS[name]
     labels = ["O", "B-X", "I-X"]
-    examples = [task.input(line, DataSection(), f"stdin:{i}") for i, line in enumerate(["a b c", "", "b"], 1)]
+    inputs = INPUTS.get(name, ["a b c", "", "b"])
+    examples = [task.input(line, DataSection(), f"stdin:{i}") for i, line in enumerate(inputs, 1)]
     features = task.encode(examples, TOKENIZER, labels, Limits(16, 4))
     assert all(feature.labels is None for feature in features)
     zeros = [np.zeros(shape(task, feature, labels)) for feature in features]
@@ -78,7 +97,10 @@ def test_a_task_that_says_everything_right_scores_one(name: str, tmp_path: Path)
     splits = training_data(task, DataSection(path=tmp_path), seed=1)
     labels = task.labels(splits.train)
     key = SAID.get(name, "label")
-    predicted = [{key: task.truth(example)} for example in splits.dev]
+    truth = [task.truth(example) for example in splits.dev]
+    if name == "qa":  # any one of the gold answers, or nothing
+        truth = [answers[0] if answers else "" for answers in truth]
+    predicted = [{key: said} for said in truth]
     assert task.score(splits.dev, predicted, labels)[task.metric].point() == 1.0
 
 
