@@ -93,9 +93,11 @@ class TrainingBatches:
         """A batch without a label and without a real token, which some losses are divided by, for a rank that a short
         batch leaves without an example: ranks must keep step."""
         batch = self._batch(ids)
-        nothing = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
-        empty = float("nan") if batch["labels"].is_floating_point() else IGNORED
-        return batch | {"labels": torch.full_like(batch["labels"], empty), "attention_mask": nothing}
+        batch["attention_mask"] = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
+        if "labels" in batch:
+            empty = float("nan") if batch["labels"].is_floating_point() else IGNORED
+            batch["labels"] = torch.full_like(batch["labels"], empty)
+        return batch
 
 
 def items_of(features: Sequence[Features]) -> list[list[Features]]:
