@@ -24,7 +24,7 @@ from bertctl.metrics.masked_lm import masked_lm_metrics
 from bertctl.metrics.rows import Metric
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.data import make_masking, tokens_of
-from bertctl.pretrain.held_out import batch_rows, score_rows
+from bertctl.pretrain.held_out import score_rows
 from bertctl.pretrain.masking import mask_tokens
 from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.tasks.config import DataSection
@@ -232,7 +232,7 @@ class TextScorer:
             "masked_positions": positions,
             "labels": ids.reshape(-1)[positions],
         }
-        return batch_rows(self.objective, to_tensors(batch), self.runtime)
+        return self.objective.rows(to_tensors(batch), self.runtime)
 
 
 def entropy(counts: NDArray[np.int64]) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertctl.artifacts.examples import Examples
 from bertctl.artifacts.shards import TokenShards
-from bertctl.pretrain.masking import Flags, Ids, Masking, mask_tokens
+from bertctl.pretrain.masking import Flags, Ids, Masking, mask_tokens, uniform_draws
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch, mix, rank_share, shuffled, step_examples, to_tensors
 from bertctl.training.runtime import Runtime
@@ -85,9 +85,12 @@ class ExampleReader:
         return bool(len(self) and self.examples.columns["label"][0] >= 0)
 
 
-def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Masking, seed: int) -> Batch:
+def masked_batch(
+    reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Masking, seed: int, sampled: bool = False
+) -> Batch:
     """One micro-batch as tensors: input_ids, attention_mask, token_type_ids [B, T], masked_positions [N] (indices into
-    the flattened batch), labels [N], and pair_labels [B] if there are pairs."""
+    the flattened batch), labels [N], pair_labels [B] if there are pairs, and draws [N] in [0, 1) if masked tokens will
+    be `sampled`."""
     rows = reader.rows(ids)
     eligible = rows.attention_mask & ~rows.special & (rows.input_ids != reader.tokenizer.unk_id)
     masked, chosen = mask_tokens(rows.input_ids, eligible, rows.word_starts, ids, epochs, masking=masking, seed=seed)
@@ -101,6 +104,8 @@ def masked_batch(reader: ExampleReader, ids: Ids, epochs: Ids, *, masking: Maski
     }
     if reader.has_pairs():
         arrays["pair_labels"] = reader.labels(ids)
+    if sampled:
+        arrays["draws"] = uniform_draws(ids, epochs, masked.shape[1], seed=seed).reshape(-1)[positions]
     return to_tensors(arrays)
 
 
@@ -115,7 +120,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class MaskedBatches:
-    """The micro-batches of any step, for one rank: a pure function of the step."""
+    """The micro-batches of any step, for one rank: a pure function of the step; `sampled` as in `masked_batch`."""
 
     phases: list[Phase]
     batch_size: int
@@ -123,6 +128,7 @@ class MaskedBatches:
     masking: Masking
     seed: int
     runtime: Runtime
+    sampled: bool = False
 
     def __call__(self, step: int) -> list[Batch]:
         """The micro-batches of `step`."""
@@ -148,7 +154,7 @@ class MaskedBatches:
 
     def batch(self, reader: ExampleReader, ids: Ids, epochs: Ids) -> Batch:
         """Examples `ids` [B] with the masks of `epochs` [B]."""
-        return masked_batch(reader, ids, epochs, masking=self.masking, seed=self.seed)
+        return masked_batch(reader, ids, epochs, masking=self.masking, seed=self.seed, sampled=self.sampled)
 
     def held_out(self, reader: ExampleReader, ids: Ids) -> Batch:
         """Held-out examples with masks that never change."""

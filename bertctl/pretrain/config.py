@@ -1,7 +1,7 @@
 """The `pretrain` section. No torch."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -38,8 +38,32 @@ class PhaseSection(Section):
     """Its share of the steps."""
 
 
+class MaskedLMObjectiveSection(Section):
+    """Predict masked tokens, and sentence pairs if the examples are labelled ones."""
+
+    name: Literal["masked_lm"] = "masked_lm"
+    """BERT's objective."""
+
+
+class ReplacedTokenObjectiveSection(Section):
+    """Tell which tokens a small generator put in place of masked ones (ELECTRA, arXiv:2003.10555); pairs count as two
+    segments of one input."""
+
+    name: Literal["replaced_token"] = "replaced_token"
+    """ELECTRA's objective."""
+    generator_width: float = Field(default=0.25, gt=0, le=1)
+    """Width of the generator as a share of the encoder's; it has as many layers, and shares the embeddings."""
+    generator_from: str | None = None
+    """A checkpoint folder to take the generator from, such as `generator` in a finished run; drawn anew if not given.
+    Its embeddings are those of the encoder."""
+    masked_lm_weight: float = Field(default=1.0, gt=0)
+    """Weight of the generator's loss, a mean over masked tokens."""
+    replaced_token_weight: float = Field(default=50.0, gt=0)
+    """Weight of the loss of telling replaced tokens, a mean over all real ones."""
+
+
 class PretrainSection(Section):
-    """Masked-language-model pretraining, with sentence pairs if the examples have them."""
+    """Pretraining on masked tokens, with sentence pairs if the examples have them, or on replaced ones."""
 
     pairs: Path | None = None
     """The folder that build-pairs wrote; workdir/build_pairs if not given."""
@@ -53,6 +77,10 @@ class PretrainSection(Section):
     """How `resize` makes a longer table of learned positions: repeat it, or spread it over the new length."""
     encoder: EncoderSection = EncoderSection()
     """The encoder to train from scratch."""
+    objective: Annotated[MaskedLMObjectiveSection | ReplacedTokenObjectiveSection, Field(discriminator="name")] = (
+        MaskedLMObjectiveSection()
+    )
+    """What is learned: `{name: masked_lm}` or `{name: replaced_token}`."""
     masking: MaskingSection = MaskingSection()
     """How tokens are masked, anew in every epoch."""
     phases: list[PhaseSection] = Field(default=[])

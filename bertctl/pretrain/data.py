@@ -96,7 +96,7 @@ def tokens_of(pairs: Path) -> Path | None:
 
 
 def make_batches(
-    section: ReadsPairs, data: PretrainingData, *, steps: int, seed: int, runtime: Runtime
+    section: ReadsPairs, data: PretrainingData, *, steps: int, seed: int, runtime: Runtime, sampled: bool = False
 ) -> MaskedBatches:
     """The micro-batches of every step. Errors: BertctlError if the batch does not divide among the ranks."""
     training = section.training
@@ -109,6 +109,7 @@ def make_batches(
         masking=make_masking(section.masking, data.tokenizer),
         seed=seed,
         runtime=runtime,
+        sampled=sampled,
     )
 
 

@@ -15,7 +15,7 @@ from bertctl.training.batching import mix, mix_arrays
 
 Ids = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-CHOICE, REPLACEMENT, RANDOM_ID = 1, 2, 3  # streams of random numbers
+CHOICE, REPLACEMENT, RANDOM_ID, SAMPLE = 1, 2, 3, 4  # streams of random numbers
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def mask_tokens(
     Returns the ids with masks in place, and which positions are to be predicted; positions are drawn without
     replacement, round(probability x eligible) of them and at least one in a row that has any.
     """
-    keys = mix_arrays(mix(seed), (epochs.astype(np.uint64) << np.uint64(44)) ^ example_ids.astype(np.uint64))
+    keys = _keys(example_ids, epochs, seed)
     scores = _random_bits(keys, input_ids.shape[1], CHOICE)
     counts = eligible.sum(axis=1)
     budgets = np.maximum(np.rint(masking.probability * counts), 1)
@@ -53,6 +53,17 @@ def mask_tokens(
     starts = _first_of_word(eligible, word_starts) if masking.unit == "word" else eligible
     chosen = _choose(scores, eligible, starts, budgets)
     return _replace(input_ids, chosen, keys, masking), chosen
+
+
+def uniform_draws(example_ids: Ids, epochs: Ids, width: int, *, seed: int) -> NDArray[np.float32]:
+    """[B, width] numbers in [0, 1), a pure function of (seed, epoch, example, place) as the masks are: what a generator
+    samples with. 24 bits each, so that float32 holds them as they are and none is rounded up to 1."""
+    bits = _random_bits(_keys(example_ids, epochs, seed), width, SAMPLE) >> np.uint64(40)
+    return bits.astype(np.float32) / np.float32(1 << 24)
+
+
+def _keys(example_ids: Ids, epochs: Ids, seed: int) -> NDArray[np.uint64]:
+    return mix_arrays(mix(seed), (epochs.astype(np.uint64) << np.uint64(44)) ^ example_ids.astype(np.uint64))
 
 
 def _random_bits(keys: NDArray[np.uint64], width: int, stream: int) -> NDArray[np.uint64]:

@@ -1,21 +1,20 @@
-"""Stage 3: pretrain an encoder on masked tokens. Read it from top to bottom."""
+"""Stage 3: pretrain an encoder on masked or replaced tokens. Read it from top to bottom."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.console import Progress, note
-from bertctl.errors import BertctlError, Stopped
+from bertctl.errors import Stopped
 from bertctl.heads.model import Model
+from bertctl.pretrain.build import build_objective
 from bertctl.pretrain.config import PretrainSection
 from bertctl.pretrain.data import PretrainingData, make_batches, open_data
 from bertctl.pretrain.held_out import evaluate_held_out, on_plateau, unigram_entropy
-from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.training import runtime as runtimes
-from bertctl.training.batching import Prefetch, mix
+from bertctl.training.batching import Prefetch
 from bertctl.training.loop import fit
 from bertctl.training.meter import Meter
 from bertctl.training.optim import build_optimizer
@@ -23,27 +22,30 @@ from bertctl.training.origin import origin_hash
 from bertctl.training.run_folder import RunFolder, restore_together
 from bertctl.training.schedule import lr_share
 from bertctl.training.steps import describe, due, step_line
-from bertctl.variants.config import encoder_config
-from bertctl.variants.hf import load_model, save_model
-from bertctl.variants.resize import resized
+from bertctl.variants.hf import save_model
 
 DEFAULT_EPOCHS = 40.0  # BERT's, arXiv:1810.04805, appendix A.2
 
 
 def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
-    """Train, writing checkpoints, metrics.jsonl and at the end `model/` into `out`. Returns the result that is also in
-    result.json. Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault."""
+    """Train, writing checkpoints, metrics.jsonl and at the end `model/` into `out`, with a generator beside it if there
+    is one. Returns the result that is also in result.json.
+
+    Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault.
+    """
     began = time.monotonic()
     data = open_data(section)
     training = section.training
     examples = sum(len(reader) for reader in data.train.values())
     steps = training.steps_for(examples, DEFAULT_EPOCHS)
     with runtimes.start(training.precision) as runtime:
-        model = build_model(section, data, seed)
-        objective = PretrainingObjective(model).to(runtime.device)
-        model.encoder.gradient_checkpointing = training.gradient_checkpointing
+        objective = build_objective(section, data, seed).to(runtime.device)
+        model, stored = objective.model, objective.stored
+        for trained in (model, *objective.beside.values()):
+            trained.encoder.gradient_checkpointing = training.gradient_checkpointing
         optimizer = build_optimizer(training.optimizer, objective)
-        batches = make_batches(section, data, steps=steps, seed=seed, runtime=runtime)
+        sampled = bool(objective.beside)  # by the generator
+        batches = make_batches(section, data, steps=steps, seed=seed, runtime=runtime, sampled=sampled)
         fingerprint = fingerprint_of(section, data, seed=seed, steps=steps, precision=str(runtime.dtype))
 
         def evaluate(folder: RunFolder, step: int) -> dict[str, Any]:
@@ -63,9 +65,11 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
             if folder.finished:
                 note(f"{out}: this run is finished; nothing to do")
                 return folder.result
-            start, meter = restore_together(folder, model, optimizer, runtime), Meter()
+            start, meter = restore_together(folder, stored, optimizer, runtime), Meter()
             entropy = unigram_entropy(data.shards, batches.masking.ordinary_ids)
-            note(f"pretrain: {describe(model)} on {runtimes.describe(runtime)}; unigram entropy {entropy:.3f} nats")
+            others = "".join(f", {name} {describe(other)}" for name, other in objective.beside.items())
+            place = runtimes.describe(runtime)
+            note(f"pretrain: {describe(model)}{others} on {place}; unigram entropy {entropy:.3f} nats")
             evaluation = evaluate(folder, start) if folder.state.get("evaluation_owed") else {}
             micro_batches = Prefetch(batches, steps)
             with Progress("pretrain", "steps", steps, start=start) as progress:
@@ -94,7 +98,7 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
                         except Stopped as stopped:  # done after the resume; the step itself must not be lost
                             stop = stopped.signal_number
                     if stop or due(step.number, training.save_every_steps):
-                        folder.save(step.number, model, optimizer, {"evaluation_owed": owed})
+                        folder.save(step.number, stored, optimizer, {"evaluation_owed": owed})
                     if stop:
                         raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
             micro_batches.close()
@@ -102,7 +106,8 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
                 evaluation = evaluate_held_out(objective, data.held_out, batches, section.held_out_examples)
             result = {
                 "steps": steps,
-                "parameters": sum(p.numel() for p in model.parameters()),
+                "parameters": parameters(model),
+                **{f"parameters_{name}": parameters(other) for name, other in objective.beside.items()},
                 "train_examples": examples,
                 "tokens_per_second": round(meter.overall(), 1),
                 **evaluation,
@@ -110,37 +115,19 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
                 "plateau": on_plateau(evaluation["mlm_loss"], entropy),
                 "seconds": round(time.monotonic() - began, 2),
             }
-            folder.finish(lambda temp: save_model(temp, model, data.tokenizer, extra={"stage": "pretrain"}), result)
+            writers = {name: writer(other, data) for name, other in objective.beside.items()}
+            folder.finish(writer(model, data), result, writers)
             return result
 
 
-def build_model(section: PretrainSection, data: PretrainingData, seed: int) -> Model:
-    """Fresh weights, or those of a checkpoint with the same vocabulary; with the heads that the examples call for."""
-    heads = {"masked_lm": 0} | ({"sentence_pair": 2} if data.held_out.has_pairs() else {})
-    torch.manual_seed(mix(seed, 0))
-    if section.init_from is not None and not section.resize:
-        loaded = load_model(resolve_model(section.init_from), heads)
-        config, model, fresh = loaded.model.config, loaded.model, loaded.new_tensors
-    else:
-        config = encoder_config(
-            section.encoder, vocab_size=data.tokenizer.vocab_size, pad_token_id=data.tokenizer.pad_id
-        )
-        model, fresh = Model(config, heads), []
-    if section.resize:
-        source = load_model(resolve_model(str(section.init_from))).model
-        model, fresh = resized(source, config, heads, seed=mix(seed, 1), stretch=section.stretch)
-    if fresh:
-        note(f"init_from: drawn anew because the checkpoint has none: {', '.join(fresh)}")
-    if config.vocab_size < data.tokenizer.vocab_size:
-        raise BertctlError(
-            f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}"
-        )
-    if config.max_position_embeddings < data.longest:
-        raise BertctlError(
-            f"the encoder reads {config.max_position_embeddings} tokens, the longest example has {data.longest}",
-            hint=f"--set pretrain.encoder.max_position_embeddings={data.longest}",
-        )
-    return model
+def parameters(model: Model) -> int:
+    """Numbers that a model has learnt, shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def writer(model: Model, data: PretrainingData) -> Callable[[Path], None]:
+    """What writes a finished model into a folder."""
+    return lambda folder: save_model(folder, model, data.tokenizer, extra={"stage": "pretrain"})
 
 
 def fingerprint_of(
@@ -151,4 +138,7 @@ def fingerprint_of(
     values = section.model_dump(mode="json", exclude={"pairs": True, "tokens": True, "training": bookkeeping})
     if section.init_from is not None:
         values["init_from"] = origin_hash(resolve_model(section.init_from))
+    generator = getattr(section.objective, "generator_from", None)
+    if generator is not None:
+        values["objective"]["generator_from"] = origin_hash(resolve_model(generator))
     return {**values, **data.hashes, "seed": seed, "steps": steps, "precision": precision}

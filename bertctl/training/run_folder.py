@@ -2,7 +2,7 @@
 
     out/metrics.jsonl            one JSON object a line, appended
     out/checkpoints/step-N/      model.safetensors, optimizer.safetensors, state.json, manifest.json
-    out/model/                   the finished model, with a manifest of its own
+    out/model/                   the finished model, with a manifest of its own; other models beside it likewise
     out/result.json              what the stage returned
     out/manifest.json            written last: a run is finished when this is there
 
@@ -176,16 +176,23 @@ class RunFolder:
             self._log.write(json.dumps(line, allow_nan=False) + "\n")
             self._log.flush()
 
-    def finish(self, write_model: Callable[[Path], None], result: Mapping[str, Any]) -> None:
-        """Write `model/` (by `write_model` into a temp folder), result.json, and last the run's manifest.
+    def finish(
+        self,
+        write_model: Callable[[Path], None],
+        result: Mapping[str, Any],
+        beside: Mapping[str, Callable[[Path], None]] | None = None,
+    ) -> None:
+        """Write `model/` (by `write_model` into a temp folder), models with a name `beside` it, result.json, and last
+        the run's manifest.
 
         Errors: NonFinite if a weight is not finite (no model is written), EnvironmentFault.
         """
         if self.rank != 0:
             return
-        with whole_folder(self.out / "model", kind="model", inputs=self.inputs, replace=True) as temp:
-            write_model(temp)
-            _check_finite(load_tensors(temp / "model.safetensors"), "the finished model")
+        for name, write in {**(beside or {}), "model": write_model}.items():
+            with whole_folder(self.out / name, kind="model", inputs=self.inputs, replace=True) as temp:
+                write(temp)
+                _check_finite(load_tensors(temp / "model.safetensors"), f"the finished {name}")
         write_whole(self.out / "result.json", json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
         write_manifest(self.out, kind=self.kind, inputs=self.inputs, facts={"fingerprint": self.fingerprint})
 

@@ -1,8 +1,11 @@
 """The stage: a checkpoint to continue from, gradient checkpointing, accumulation, and what it refuses."""
 
 import json
+import os
 import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -155,3 +158,105 @@ def test_an_encoder_that_reads_just_the_longest_example_reads_its_batch(section,
     made = section(training={**TRAINING, "steps": 2}, encoder={**encoder, "max_position_embeddings": 21})
     made = made.model_copy(update={"pairs": tmp_path / "pairs", "tokens": pairs.parent / "tokens"})
     assert run(made, out=tmp_path / "run", seed=1)["steps"] == 2
+
+
+REPLACED = {"name": "replaced_token", "generator_width": 0.5}
+ELECTRA = {"name": "electra", "size": "small", "hidden_size": 16, "embedding_size": 8, "num_hidden_layers": 2}
+ELECTRA |= {"num_attention_heads": 2, "intermediate_size": 32}
+
+
+@pytest.fixture(scope="module")
+def electra(section, tmp_path_factory):
+    out = tmp_path_factory.mktemp("electra") / "run"
+    made = section(encoder=ELECTRA, objective=REPLACED, training={**TRAINING, "evaluate_every_steps": 6})
+    return out, run(made, out=out, seed=1), made
+
+
+def test_replaced_tokens_leave_a_model_and_its_generator(electra):
+    out, result, _ = electra
+    assert verify(out, kind="pretrain")
+    model, generator = load_model(out / "model").model, load_model(out / "generator").model
+    assert verify(out / "generator", kind="model")
+    assert (dict(model.head_outputs), dict(generator.head_outputs)) == ({"replaced_token": 1}, {"masked_lm": 0})
+    assert generator.config.hidden_size == 8
+    assert torch.equal(model.encoder.embeddings.word.weight, generator.encoder.embeddings.word.weight)
+    architectures = [
+        json.loads((out / name / "config.json").read_text())["architectures"] for name in ("model", "generator")
+    ]
+    assert architectures == [["ElectraForPreTraining"], ["ElectraForMaskedLM"]]
+    assert result["parameters"] == sum(p.numel() for p in model.parameters())
+    assert result["parameters_generator"] == sum(p.numel() for p in generator.parameters())
+    assert result["mlm_loss"] < result["unigram_entropy"] + 1
+    assert 0 < result["replaced_token_share"] < 0.2
+
+
+def test_a_stopped_run_on_replaced_tokens_ends_with_the_same_bytes(electra, tmp_path, monkeypatch):
+    plain = held_out.score_rows
+
+    def interrupted(*positional, **named):
+        signals.request(signal.SIGTERM)
+        return plain(*positional, **named)
+
+    monkeypatch.setattr(held_out, "score_rows", interrupted)
+    with pytest.raises(Stopped):
+        run(electra[2], out=tmp_path / "run", seed=1)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("step-*")] == ["step-6"]
+    monkeypatch.undo()
+    signals.clear()
+    result = run(electra[2], out=tmp_path / "run", seed=1, resume=True)
+    for name in ("model", "generator"):
+        hashes = [sha256_file(out / name / "model.safetensors") for out in (electra[0], tmp_path / "run")]
+        assert hashes[0] == hashes[1]
+    clock = ("seconds", "tokens_per_second")
+    assert {k: v for k, v in result.items() if k not in clock} == {
+        k: v for k, v in electra[1].items() if k not in clock
+    }
+
+
+def test_going_on_with_both_models(electra, section, tmp_path):
+    training = {**TRAINING, "steps": 1, "optimizer": {"lr": 1e-12}}
+    objective = REPLACED | {"generator_from": str(electra[0] / "generator")}
+    run(section(init_from=str(electra[0]), objective=objective, training=training), out=tmp_path / "more", seed=2)
+    for name in ("model", "generator"):
+        before, after = (load_model(out / name).model.state_dict() for out in (electra[0], tmp_path / "more"))
+        assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before)
+
+
+def test_a_generator_with_other_embeddings_is_refused(electra, section, tmp_path):
+    objective = REPLACED | {"generator_from": str(electra[0] / "generator")}
+    with pytest.raises(BertctlError, match=r"generator_from: got word embeddings of shape \[60, 8\]"):
+        run(section(encoder=ELECTRA | {"embedding_size": 12}, objective=objective), out=tmp_path / "run", seed=2)
+
+
+def test_any_family_learns_replaced_tokens_and_says_what_it_is(section, tmp_path):
+    run(section(objective=REPLACED, training={**TRAINING, "steps": 2}), out=tmp_path / "run", seed=1)
+    assert json.loads((tmp_path / "run" / "model" / "config.json").read_text())["model_type"] == "bertctl"
+    assert json.loads((tmp_path / "run" / "generator" / "config.json").read_text())["model_type"] == "bertctl"
+    assert load_model(tmp_path / "run" / "model", {"sequence": 2}).model.config.pooler_act == "tanh"
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from bertctl.pretrain.config import PretrainSection
+from bertctl.pretrain.run import run
+run(PretrainSection.model_validate_json(sys.argv[1]), out=Path(sys.argv[2]), seed=3)
+"""
+
+
+def test_two_ranks_train_the_two_models_that_one_trains(section, tmp_path):
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}  # each rank has dropout of its own
+    made = section(encoder=ELECTRA | still, objective=REPLACED, training={**TRAINING, "steps": 6})
+    (tmp_path / "child.py").write_text(CHILD)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [*launch, str(tmp_path / "child.py"), made.model_dump_json(), str(tmp_path / "two")]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    one = run(made, out=tmp_path / "one", seed=3)
+    two = json.loads((tmp_path / "two" / "result.json").read_text())
+    for key in ("mlm_loss", "replaced_token_loss", "replaced_token_accuracy", "masked_tokens"):
+        assert two[key] == pytest.approx(one[key], rel=1e-4), key
+    for name in ("model", "generator"):
+        mine, theirs = (load_model(tmp_path / out / name).model.state_dict() for out in ("one", "two"))
+        assert all(torch.allclose(mine[key], theirs[key], atol=1e-5) for key in mine)

@@ -1,0 +1,79 @@
+"""What is trained: the model, and for replaced tokens its generator, out of a recipe section or a checkpoint."""
+
+from collections.abc import Mapping
+
+import torch
+
+from bertctl.artifacts.checkpoint import resolve_model
+from bertctl.console import note
+from bertctl.errors import BertctlError
+from bertctl.heads.model import Model
+from bertctl.pretrain.config import PretrainSection, ReplacedTokenObjectiveSection
+from bertctl.pretrain.data import PretrainingData
+from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.pretrain.replaced_token import HEAD, ReplacedTokenObjective, generator_config
+from bertctl.training.batching import mix
+from bertctl.variants.config import encoder_config
+from bertctl.variants.hf import load_model
+from bertctl.variants.resize import resized
+
+
+def build_objective(
+    section: PretrainSection, data: PretrainingData, seed: int
+) -> PretrainingObjective | ReplacedTokenObjective:
+    """The objective that the section names, over the models that it trains, with the heads that the examples call
+    for."""
+    pairs = data.held_out.has_pairs()
+    if not isinstance(section.objective, ReplacedTokenObjectiveSection):
+        heads = {"masked_lm": 0} | ({"sentence_pair": 2} if pairs else {})
+        return PretrainingObjective(build_model(section, heads, data, seed))
+    if pairs:
+        note("pretrain: the pairs' labels are not used: for replaced tokens a pair is one input with two segments")
+    model = build_model(section, {HEAD: 1}, data, seed)
+    weights = {"mlm": section.objective.masked_lm_weight, HEAD: section.objective.replaced_token_weight}
+    return ReplacedTokenObjective(model, build_generator(section.objective, model, seed), weights)
+
+
+def build_generator(section: ReplacedTokenObjectiveSection, model: Model, seed: int) -> Model:
+    """A fresh generator of the section's width, or that of a checkpoint. Errors: BertctlError if the checkpoint's
+    embeddings are not as large as the model's, which it is to share."""
+    if section.generator_from is None:
+        torch.manual_seed(mix(seed, 2))
+        return Model(generator_config(model.config, section.generator_width), {"masked_lm": 0})
+    loaded = load_model(resolve_model(section.generator_from), {"masked_lm": 0})
+    have, want = (one.encoder.embeddings.word.weight.shape for one in (loaded.model, model))
+    if have != want:
+        raise BertctlError(
+            f"pretrain.objective.generator_from: got word embeddings of shape {list(have)}, expected {list(want)} as "
+            "in the encoder, which shares them"
+        )
+    return loaded.model
+
+
+def build_model(section: PretrainSection, heads: Mapping[str, int], data: PretrainingData, seed: int) -> Model:
+    """Fresh weights, or those of a checkpoint with the same vocabulary. Errors: BertctlError if the encoder has too few
+    embeddings or places."""
+    torch.manual_seed(mix(seed, 0))
+    if section.init_from is not None and not section.resize:
+        loaded = load_model(resolve_model(section.init_from), heads)
+        config, model, fresh = loaded.model.config, loaded.model, loaded.new_tensors
+    else:
+        config = encoder_config(
+            section.encoder, vocab_size=data.tokenizer.vocab_size, pad_token_id=data.tokenizer.pad_id
+        )
+        model, fresh = Model(config, heads), []
+    if section.resize:
+        source = load_model(resolve_model(str(section.init_from))).model
+        model, fresh = resized(source, config, heads, seed=mix(seed, 1), stretch=section.stretch)
+    if fresh:
+        note(f"init_from: drawn anew because the checkpoint has none: {', '.join(fresh)}")
+    if config.vocab_size < data.tokenizer.vocab_size:
+        raise BertctlError(
+            f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}"
+        )
+    if config.max_position_embeddings < data.longest:
+        raise BertctlError(
+            f"the encoder reads {config.max_position_embeddings} tokens, the longest example has {data.longest}",
+            hint=f"--set pretrain.encoder.max_position_embeddings={data.longest}",
+        )
+    return model
