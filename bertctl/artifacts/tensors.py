@@ -6,7 +6,7 @@ give different bytes. With one metadata key or none the bytes are the library's 
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +50,33 @@ def save_tensors(path: Path, tensors: "Mapping[str, NDArray[Any] | torch.Tensor]
         dtype, shape, array = named[name]
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + array.nbytes]}
         offset += array.nbytes
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with whole_file(path, 8 + len(text) + offset) as temp, temp.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
+    text = _header_text(header)
+    with whole_file(path, len(text) + offset) as temp, temp.open("wb") as file:
+        file.write(text)
         for name in order:
             file.write(named[name][2].reshape(-1).view(np.uint8).data)
+
+
+def save_rows(path: Path, name: str, shape: tuple[int, int], parts: Iterable[NDArray[np.float32]]) -> None:
+    """Write one float32 array [N, E] whose rows come in `parts` [n, E], of which one is in memory at a time.
+
+    Errors: EnvironmentFault; ValueError if the parts do not add up to `shape`.
+    """
+    size = 4 * shape[0] * shape[1]
+    text = _header_text({name: {"dtype": "F32", "shape": list(shape), "data_offsets": [0, size]}})
+    with whole_file(path, len(text) + size) as temp, temp.open("wb") as file:
+        file.write(text)
+        for part in parts:
+            file.write(np.ascontiguousarray(part, dtype="<f4").reshape(-1).view(np.uint8).data)
+        if file.tell() != len(text) + size:
+            raise ValueError(f"{path}: got {file.tell() - len(text)} bytes, expected {size} of shape {shape}")
+
+
+def _header_text(header: Mapping[str, Any]) -> bytes:
+    """The bytes before the tensors: the length, and JSON filled up with blanks to a multiple of 8."""
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
 
 
 def _array(tensor: "NDArray[Any] | torch.Tensor") -> tuple[str, tuple[int, ...], NDArray[Any]]:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from bertctl.encoder.config import Pooling
+from bertctl.finetune.strategy_config import StrategySection
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
 from bertctl.training.config import AdamWSection, TrainingSection
@@ -14,8 +15,8 @@ class FinetuneOptimizerSection(AdamWSection):
     """AdamW (arXiv:1711.05101); weight decay leaves biases and norms alone."""
 
     lr: float | None = Field(default=None, gt=0, lt=1e30)  # type: ignore[assignment]  # resolved before it is used
-    """Peak learning rate. If not given: 5e-5, of BERT's own list, for an encoder 768 wide; narrower ones proportionally
-    more, at most 1e-3."""
+    """Peak learning rate. If not given: 5e-5, of BERT's own list, for an encoder 768 wide, ten times as much where the
+    encoder itself is not trained (LoRA, or frozen); narrower ones proportionally more, at most 1e-3."""
 
 
 class FinetuneTrainingSection(TrainingSection):
@@ -51,6 +52,8 @@ class FinetuneSection(Section):
     """How a head for whole texts sees one: `cls`, `mean` or `max` over tokens; the checkpoint's own if not given."""
     thresholds: Literal["one", "each"] = "one"
     """Of multi_label: one threshold for all labels, or one for each, found on dev for the best micro-F1 together."""
+    strategy: StrategySection = StrategySection()
+    """What is trained and how fast: frozen layers, rates by layer, gradual unfreezing, LoRA; everything by default."""
     patience: int | None = Field(default=None, ge=1)
     """Stop early after so many evaluations in a row without a better dev metric; never if not given."""
     training: FinetuneTrainingSection = FinetuneTrainingSection()

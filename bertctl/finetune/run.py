@@ -17,6 +17,9 @@ from bertctl.finetune.config import FinetuneSection, FinetuneTrainingSection
 from bertctl.finetune.data import TaskData, longest_input, open_data
 from bertctl.finetune.objective import build_objective
 from bertctl.finetune.result import choose, summarise
+from bertctl.finetune.states import forget, remember
+from bertctl.finetune.strategy import check_strategy, prepare
+from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
@@ -35,6 +38,7 @@ from bertctl.variants.hf import labels_of, load_model, read_encoder_config, stor
 
 FEWEST_EPOCHS, MOST_EPOCHS, FEWEST_STEPS = 3.0, 20.0, 500
 BASE_RATE, BASE_WIDTH, HIGHEST_RATE = 5e-5, 768, 1e-3
+ENCODER_FIXED = 10.0  # times the rate where the encoder's own weights stay
 PRETRAINED, FROM_SCRATCH = "pretrained", "from_scratch"
 
 
@@ -48,6 +52,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     task, source = task_of(section), resolve_source(section)
     tokenizer = Tokenizer.load(source)
     config = read_encoder_config(source, read_config(source))[1]
+    check_strategy(section.strategy, config)
     data = open_data(
         task,
         section.data,
@@ -56,7 +61,12 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
         seed=seed,
         labels=known_labels(source, task.head),
     )
-    training = resolve_training(section.training, len(data.train), config.hidden_size)
+    strategies = {PRETRAINED: section.strategy, FROM_SCRATCH: EVERYTHING}  # fresh weights are all trained
+    trainings = {
+        variant: resolve_training(section.training, len(data.train), config.hidden_size, strategy)
+        for variant, strategy in strategies.items()
+    }
+    training = trainings[PRETRAINED]
     seeds = [seed + number for number in range(section.seeds)]
     with runtimes.start(training.precision) as runtime:
         fingerprint = fingerprint_of(section, source, data, training, precision=str(runtime.dtype))
@@ -76,10 +86,13 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
             for variant in (PRETRAINED, FROM_SCRATCH)[: 1 + section.from_scratch]:
                 for run_seed in seeds:
                     model = build_model(section, source, data, variant=variant, seed=run_seed)
-                    say_start(variant, run_seed, model, training, runtime)
+                    prepare(model, strategies[variant], run_seed)
+                    say_start(variant, run_seed, model, trainings[variant], runtime)
                     plan = Plan(
                         name=f"{task.name} {variant} seed {run_seed}",
-                        training=training,
+                        training=trainings[variant],
+                        strategy=strategies[variant],
+                        tell=run_seed == seed,
                         seed=run_seed,
                         patience=section.patience,
                         resume=resume,
@@ -87,11 +100,14 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
                         extra={"stage": "finetune", **data.noted},
                     )
                     objective = build_objective(model, task).to(runtime.device)
+                    if plan.strategy.keeps_states:
+                        model.recall = remember(model, data, out, 2 * training.batch_size, runtime)
                     done = train_one(model, objective, data, plan, run_folder(out, variant, run_seed), runtime)
                     runs.setdefault(variant, []).append(done)
             chosen = choose(runs[PRETRAINED], task.metric)
             result = summarise(data, runs, chosen)
             result |= {"seconds": round(time.monotonic() - began, 2)}
+            forget(out)
             kept = run_folder(out, PRETRAINED, chosen["seed"]) / "model"
             folder.finish(lambda temp: copy_model(kept, temp), result)
             return result
@@ -125,11 +141,14 @@ def known_labels(source: Path, head: str) -> list[str] | None:
     return labels_of(fields, heads) if head in heads else None
 
 
-def resolve_training(section: FinetuneTrainingSection, examples: int, hidden_size: int) -> TrainingSection:
+def resolve_training(
+    section: FinetuneTrainingSection, examples: int, hidden_size: int, strategy: StrategySection = EVERYTHING
+) -> TrainingSection:
     """The section with its steps counted and its rate a number."""
     in_epoch = -(-examples // section.batch_size)
     epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, FEWEST_STEPS / in_epoch))
-    rate = section.optimizer.lr or min(HIGHEST_RATE, BASE_RATE * BASE_WIDTH / hidden_size)
+    base = BASE_RATE if strategy.trains_encoder else BASE_RATE * ENCODER_FIXED
+    rate = section.optimizer.lr or min(HIGHEST_RATE, base * BASE_WIDTH / hidden_size)
     optimizer = section.optimizer.model_copy(update={"lr": rate})
     steps = section.steps_for(examples, epochs)
     return section.model_copy(update={"steps": steps, "epochs": None, "optimizer": optimizer})

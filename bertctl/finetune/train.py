@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,18 @@ from bertctl.console import Progress, note, warn
 from bertctl.errors import Stopped
 from bertctl.finetune.best import Best, drop_best, load_best, save_best
 from bertctl.finetune.data import TaskData
+from bertctl.finetune.groups import parameter_groups, show_table, table
+from bertctl.finetune.lora import merge_lora
+from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.heads.model import Model
 from bertctl.tasks.batches import Chunk, TrainingBatches, predict_chunks
 from bertctl.tasks.scores import is_degenerate, scores_of
 from bertctl.tasks.task import Prediction, nothing_to_tune
-from bertctl.training.batching import Prefetch
+from bertctl.training.batching import Batch, Prefetch
 from bertctl.training.config import TrainingSection
 from bertctl.training.loop import Step, fit
 from bertctl.training.meter import Meter
-from bertctl.training.optim import build_optimizer
+from bertctl.training.optim import group_optimizer, set_trainable, stretches
 from bertctl.training.run_folder import RunFolder, restore_together
 from bertctl.training.runtime import Runtime
 from bertctl.training.schedule import lr_share
@@ -37,7 +40,7 @@ KIND = "task_run"
 @dataclass(frozen=True)
 class Plan:
     """How one model is trained. `training` has its `steps`, and its rate is a number; `fingerprint` is everything else
-    that must not change on resume; `extra` goes into the model's config.json."""
+    that must not change on resume; `extra` goes into the model's config.json; `tell`: print the parameter groups."""
 
     name: str
     training: TrainingSection
@@ -46,6 +49,8 @@ class Plan:
     resume: bool
     fingerprint: Mapping[str, Any]
     extra: dict[str, Any]
+    strategy: StrategySection = EVERYTHING
+    tell: bool = True
 
 
 class Trainee:
@@ -53,7 +58,10 @@ class Trainee:
 
     def __init__(self, model: Model, objective: nn.Module, data: TaskData, plan: Plan, runtime: Runtime) -> None:
         self.model, self.objective, self.data, self.plan, self.runtime = model, objective, data, plan, runtime
-        self.optimizer = build_optimizer(plan.training.optimizer, objective)
+        self.batches = training_batches(data, plan, model, runtime)
+        section, in_epoch = plan.training.optimizer, self.batches.steps_in_epoch
+        self.groups = parameter_groups(objective, model, plan.strategy, section.lr, steps_in_epoch=in_epoch)
+        self.optimizer = group_optimizer(section, self.groups)
         self.best = Best()
 
     def restore(self, folder: RunFolder) -> int:
@@ -115,27 +123,18 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
             note(f"{plan.name}: finished before; kept")
             return folder.result
         trainee = Trainee(model, objective, data, plan, runtime)
-        start, meter = trainee.restore(folder), Meter()
-        batches = training_batches(data, plan, model, runtime)
-        evaluate_every = training.evaluate_every_steps or batches.steps_in_epoch
+        start, meter, groups = trainee.restore(folder), Meter(), table(trainee.groups, training.optimizer)
+        if plan.tell:
+            show_table(groups, steps)
+        evaluate_every = training.evaluate_every_steps or trainee.batches.steps_in_epoch
         save_every = training.save_every_steps or evaluate_every
         last: Step | None = None
         if trainee.best.evaluated < start and (due(start, evaluate_every) or start == steps):
             trainee.evaluate(folder, start)  # a signal came before this could be done
-        micro_batches = Prefetch(batches, steps)
+        micro_batches = Prefetch(trainee.batches, steps)
         with Progress(plan.name, "steps", steps, start=start) as progress:
             stop_at = start if trainee.best.exhausted(plan.patience) else steps
-            for step in fit(
-                objective,
-                micro_batches,
-                optimizer=trainee.optimizer,
-                schedule=lambda number: lr_share(training.schedule, number, steps),
-                start=start,
-                steps=stop_at,
-                runtime=runtime,
-                max_grad_norm=training.max_grad_norm,
-                seed=plan.seed,
-            ):
+            for step in trained_steps(trainee, micro_batches, start, stop_at):
                 last = step
                 meter.add(step)
                 at_end = step.number == steps
@@ -156,12 +155,15 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
         micro_batches.close()
         runtime.barrier()
         load_best(folder.checkpoints, trainee.best.step, model)
+        model.recall = None  # scores of the finished model are its own
+        merge_lora(model)
         result = {
             "seed": plan.seed,
             "steps": last.number if last else start,
             "best_step": trainee.best.step,
             "dev": {data.task.metric: trainee.best.value},
             **score_run(trainee, folder),
+            "parameter_groups": groups,
             "tokens_per_second": round(meter.overall(), 1),
             "seconds": round(time.monotonic() - began, 2),
         }
@@ -171,6 +173,26 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
         if runtime.rank == 0:
             drop_best(folder.checkpoints)
         return result
+
+
+def trained_steps(
+    trainee: Trainee, micro_batches: Callable[[int], list[Batch]], start: int, stop: int
+) -> Iterator[Step]:
+    """The loop from step `start` + 1 to `stop`, begun anew where more parameters are to be trained."""
+    training, steps = trainee.plan.training, trainee.plan.training.steps or 1
+    for begin, end in stretches(trainee.groups, start, stop):
+        set_trainable(trainee.groups, begin + 1)
+        yield from fit(
+            trainee.objective,
+            micro_batches,
+            optimizer=trainee.optimizer,
+            schedule=lambda number: lr_share(training.schedule, number, steps),
+            start=begin,
+            steps=end,
+            runtime=trainee.runtime,
+            max_grad_norm=training.max_grad_norm,
+            seed=trainee.plan.seed,
+        )
 
 
 def training_batches(data: TaskData, plan: Plan, model: Model, runtime: Runtime) -> TrainingBatches:

@@ -3,7 +3,8 @@
 Shapes: B batch, T tokens, N masked positions, E hidden size, V vocabulary, C labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Self
 
 from torch import Tensor, nn
 
@@ -12,6 +13,8 @@ from bertctl.encoder.encoder import Encoder, EncoderOutput
 from bertctl.encoder.init import initialise
 from bertctl.heads.pooling import POOLINGS, build_pooler
 from bertctl.heads.table import HEADS
+
+Recall = Callable[[Tensor, Tensor | None, Tensor | None], EncoderOutput | None]
 
 
 class Model(nn.Module):
@@ -33,6 +36,15 @@ class Model(nn.Module):
         for part in (self.pooler, self.heads):
             if part is not None:
                 initialise(part, config.initializer_range)
+        self.recall: Recall | None = None
+        """(input_ids, attention_mask, token_type_ids) -> what a frozen encoder gave before; None if unknown."""
+
+    def train(self, mode: bool = True) -> Self:
+        """As any module, but an encoder of which nothing is trained has no dropout: its outputs are always the same."""
+        super().train(mode)
+        if not any(parameter.requires_grad for parameter in self.encoder.parameters()):
+            self.encoder.eval()
+        return self
 
     def forward(
         self,
@@ -44,6 +56,10 @@ class Model(nn.Module):
         output_attentions: bool = False,
     ) -> EncoderOutput:
         """The encoder's output; `logits` and `masked_logits` read it."""
+        if self.recall is not None and not (output_hidden_states or output_attentions):
+            known = self.recall(input_ids, attention_mask, token_type_ids)
+            if known is not None:
+                return known
         return self.encoder(
             input_ids,
             attention_mask,

@@ -10,7 +10,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-from bertctl.artifacts.tensors import load_arrays, load_tensors, map_arrays, save_tensors
+from bertctl.artifacts.tensors import load_arrays, load_tensors, map_arrays, save_rows, save_tensors
 from bertctl.errors import BertctlError
 
 KINDS = ("<f4", "<f8", "<f2", "<i8", "<i4", "<i2", "i1", "u1", "<u2", "<u4", "<u8", "?")
@@ -83,6 +83,16 @@ def test_equal_contents_give_equal_bytes_in_another_process(tmp_path: Path) -> N
     for name in ("one", "two"):
         subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_rows_in_parts_are_the_array_written_at_once(tmp_path: Path) -> None:
+    whole = np.arange(14, dtype=np.float32).reshape(7, 2)
+    save_rows(tmp_path / "parts", "x", (7, 2), iter([whole[:3], whole[3:4], whole[4:]]))
+    save_tensors(tmp_path / "whole", {"x": whole}, {})
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    with pytest.raises(ValueError, match="got 24 bytes, expected 56"):
+        save_rows(tmp_path / "short", "x", (7, 2), iter([whole[:3]]))
+    assert not (tmp_path / "short").exists()
 
 
 def test_what_cannot_be_written_or_read(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""What an encoder with its heads does in training and evaluation."""
+
+import torch
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.encoder import EncoderOutput
+from bertctl.heads.model import Model
+
+SMALL = EncoderConfig(
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=24,
+    hidden_dropout_prob=0.5,
+)
+IDS = torch.tensor([[1, 5, 9, 2]])
+
+
+def test_an_encoder_of_which_nothing_is_trained_has_no_dropout_but_its_head_has():
+    model = Model(SMALL, {"sequence": 2}).train()
+    assert not torch.equal(model(IDS).last_hidden_state, model(IDS).last_hidden_state)
+    model.encoder.requires_grad_(False)
+    model.train()
+    output = model(IDS)
+    assert torch.equal(output.last_hidden_state, model(IDS).last_hidden_state)
+    assert not torch.equal(model.logits("sequence", output), model.logits("sequence", output))
+    model.encoder.layers[1].feed_forward_norm.weight.requires_grad_(True)
+    model.train()
+    assert not torch.equal(model(IDS).last_hidden_state, model(IDS).last_hidden_state)
+
+
+def test_what_is_known_is_not_computed_unless_more_is_asked_for():
+    model = Model(SMALL, {"sequence": 2}).eval()
+    known = EncoderOutput(torch.ones(1, 1, 16))
+    model.recall = lambda ids, mask, segments: known if ids[0, 0] == 1 else None
+    assert model(IDS) is known
+    assert model(IDS + 1).last_hidden_state.shape == (1, 4, 16)
+    assert len(model(IDS, output_hidden_states=True).hidden_states) == 3
