@@ -26,6 +26,10 @@ STEP_FOLDER = re.compile(r"step-(0|[1-9]\d*)")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 HUB_FILES = [
     "config.json",
+    "*/config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
     "*.safetensors",
     "*.safetensors.index.json",
     "tokenizer*.json",

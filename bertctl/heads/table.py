@@ -66,15 +66,17 @@ class ReplacedTokenHead(nn.Module):
 
 
 class EmbeddingHead(nn.Module):
-    """A text's vector: as pooled, or projected to `size`."""
+    """A text's vector: as pooled, or projected to `size`, with an activation in some models of other makers."""
 
     def __init__(self, config: EncoderConfig, size: int | None = None) -> None:
         super().__init__()
         self.output = nn.Linear(config.hidden_size, size) if size else nn.Identity()
+        self.act = "identity"
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[B, E] -> [B, E] or [B, size]."""
-        return self.output(hidden)
+        projected = self.output(hidden)
+        return projected if self.act == "identity" else ACTIVATIONS[self.act](projected)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
+from bertctl.variants import embedding_folder
 from bertctl.variants.config import unknown
 from bertctl.variants.family import Family, expresses
 from bertctl.variants.names import tensor_names, tidy
@@ -66,14 +67,15 @@ def save_model(
 
     Equal models give equal bytes: no time, host or path is written.
     """
-    heads = frozenset(model.head_outputs)
-    family = family_of(model.config, heads)
+    family, config, heads = published(model)
     fields: dict[str, Any]
     if family is None:
         fields = {"model_type": OWN_TYPE, "architectures": ["bertctl"], **dataclasses.asdict(model.config)}
     else:
         fields = {"model_type": family.model_type, "architectures": [family.architectures[heads]]}
-        fields |= family.to_hf(model.config) or {}
+        fields |= family.to_hf(config) or {}
+        if "embedding" in model.head_outputs:
+            embedding_folder.write(folder, model, extra or {})
     names = labels or [f"LABEL_{number}" for number in range(model.head_outputs.get("sequence", 0))]
     if names:
         fields |= {"id2label": dict(enumerate(names)), "label2id": {label: i for i, label in enumerate(names)}}
@@ -89,9 +91,29 @@ def save_model(
 
 def named_weights(model: Model) -> dict[str, Tensor]:
     """The weights under the names they have on disk."""
-    family = family_of(model.config, frozenset(model.head_outputs))
-    names = tensor_names(model, family)
-    return {names[name]: tensor.detach().contiguous() for name, tensor in model_tensors(model).items()}
+    family, _, heads = published(model)
+    names = tensor_names(model, family, prefixed=bool(heads))
+    elsewhere = "heads.embedding." if "embedding" not in heads else "-"
+    return {
+        names[name]: tensor.detach().contiguous()
+        for name, tensor in model_tensors(model).items()
+        if not name.startswith(elsewhere)
+    }
+
+
+def published(model: Model) -> tuple[Family | None, EncoderConfig, frozenset[str]]:
+    """The family of a model, and the encoder and heads that config.json and model.safetensors are about.
+
+    For an embedding model that is a bare encoder: its pooling and projection have files of their own. Learned pooling
+    has none, so that it is written as any other model that no published code computes.
+    """
+    config, heads = model.config, frozenset(model.head_outputs)
+    if heads == {"embedding"} and config.pooling in embedding_folder.POOLINGS:
+        bare = dataclasses.replace(config, pooling="cls")
+        family = family_of(bare, frozenset())
+        if family is not None:
+            return family, bare, frozenset()
+    return family_of(config, heads), config, heads
 
 
 def load_model(
@@ -102,7 +124,7 @@ def load_model(
     pooling: Pooling | None = None,
 ) -> Loaded:
     """Read a model of any known family; `heads` None takes those in the file, `dropout` and `pooling`
-    replace what is stored.
+    replace what is stored. An embedding head that the file does not have pools by the mean, as Sentence-BERT does.
 
     Errors: BertctlError for an unknown family, a missing or misshapen encoder tensor, or untied output embeddings.
     """
@@ -110,14 +132,23 @@ def load_model(
     family, config = read_encoder_config(folder, fields)
     if dropout is not None:
         config = dataclasses.replace(config, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    weights = tidy(read_weights(folder), family, folder)
+    stored, noted = stored_heads(fields, family, weights), dict(fields.get("bertctl") or {})
+    beside = embedding_folder.read(folder) if heads is None or "embedding" in heads else None
+    if beside is not None:
+        stored, noted = {"embedding": beside.projection}, {**noted, **beside.noted}
+        weights |= beside.weights
+    wanted = dict(stored if heads is None else heads)
+    if "embedding" in wanted:
+        wanted["embedding"] = wanted["embedding"] or stored.get("embedding", 0)
+        is_new = "embedding" not in stored and config.pooling == "cls"
+        pooling = pooling or (beside.pooling if beside is not None else "mean" if is_new else None)
     if pooling is not None:
         config = dataclasses.replace(config, pooling=pooling)
-    weights = tidy(read_weights(folder), family, folder)
-    stored = stored_heads(fields, family, weights)
-    wanted = dict(stored if heads is None else heads)
     model = Model(config, wanted, pooler=not wanted and any(name.endswith(POOLERS) for name in weights))
+    if beside is not None:
+        beside.set_activation(model)
     new, unused = fill(model, weights, family, stored, folder)
-    noted = dict(fields.get("bertctl") or {})
     return Loaded(model, labels_of(fields, wanted), noted, new, unused, fields.get("problem_type"))
 
 

@@ -29,7 +29,7 @@ def theirs():
 
 @torch.no_grad()
 def test_token_vectors_equal_transformers(theirs):
-    loaded = load_model(minilm_folder())
+    loaded = load_model(minilm_folder(), {})
     assert (loaded.new_tensors, loaded.unused_tensors) == ([], [])
     tokens = transformers.AutoTokenizer.from_pretrained(minilm_folder())(TEXTS, padding=True, return_tensors="pt")
     mask = tokens["attention_mask"].bool()
@@ -40,7 +40,7 @@ def test_token_vectors_equal_transformers(theirs):
 
 
 def test_what_we_save_loads_in_transformers_bit_for_bit(theirs, tmp_path):
-    save_model(tmp_path, load_model(minilm_folder()).model, None)
+    save_model(tmp_path, load_model(minilm_folder(), {}).model, None)
     again = transformers.AutoModel.from_pretrained(tmp_path)
     before, after = theirs.state_dict(), again.state_dict()
     assert before.keys() == after.keys()
