@@ -82,8 +82,10 @@ def _span_cross_entropy(logits: "Tensor", batch: "Batch", options: LossOptions) 
     the same in any batch."""
     from torch import finfo
 
-    padding = ~batch["attention_mask"].bool().unsqueeze(-1)
-    masked = logits.float().masked_fill(padding, finfo().min)  # not -inf: the gradient of a row of padding alone is 0
+    masked = logits.float()
+    if "attention_mask" in batch:  # else nothing is padding
+        padding = ~batch["attention_mask"].bool().unsqueeze(-1)
+        masked = masked.masked_fill(padding, finfo().min)  # not -inf: the gradient of a row of padding alone is 0
     return summed_cross_entropy(masked.transpose(1, 2), batch["labels"][:, :2]) / 2
 
 
