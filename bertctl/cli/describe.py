@@ -72,9 +72,12 @@ def _of_recipe(name: str, overrides: list[str]) -> dict[str, Any]:
         raise BertctlError(f"{name}: no section `pretrain`, so there is no encoder to describe")
     pairs = recipe.build_pairs or BuildPairsSection()
     training = recipe.pretrain.training
+    heads = {"masked_lm": 0} | ({"sentence_pair": 2} if pairs.second_segment != "none" else {})
+    if recipe.pretrain.objective.name == "replaced_token":
+        heads = {"replaced_token": 1}  # of the encoder that stays; its generator is not described
     return {
         "config": encoder_config(recipe.pretrain.encoder, vocab_size=_vocabulary(recipe), pad_token_id=0),
-        "heads": {"masked_lm": 0} | ({"sentence_pair": 2} if pairs.second_segment != "none" else {}),
+        "heads": heads,
         "batch_size": training.micro_batch_size or training.batch_size,
         "tokens": max(phase.sequence_length for phase in pairs.lengths()),
         "precision": "float32" if training.precision == "float32" else "bf16",

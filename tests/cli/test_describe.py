@@ -69,3 +69,10 @@ def test_what_cannot_be_described_is_refused(arguments, message, capsys, tmp_pat
     code, out, err = call(capsys, *arguments)
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_replaced_tokens_describe_the_encoder_that_stays(capsys):
+    options = ["--set", "pretrain.encoder.name=electra", "--set", "pretrain.encoder.size=small"]
+    found = json.loads(call(capsys, "base", *options, "--set", "pretrain.objective.name=replaced_token", "--json")[1])
+    assert found["heads"] == {"replaced_token": 1}
+    assert found["parameters_in_all"] == 13_549_057
