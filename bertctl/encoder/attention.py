@@ -6,11 +6,13 @@ Shapes: B batch, T tokens, H heads, D head size, E hidden size.
 from torch import Tensor, nn
 
 from bertctl.encoder.kernels import KERNELS, choose_kernel, reference
+from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import NoPosition
 
 
 class Attention(nn.Module):
-    """Every token looks at every real token. Source: arXiv:1706.03762, section 3.2.2."""
+    """Every token looks at the real tokens that its layer's pattern lets it see. Source: arXiv:1706.03762, section
+    3.2.2."""
 
     def __init__(self, hidden_size: int, num_heads: int, dropout: float, use_bias: bool) -> None:
         super().__init__()
@@ -22,20 +24,33 @@ class Attention(nn.Module):
         self.output = nn.Linear(hidden_size, hidden_size, bias=use_bias)
 
     def forward(
-        self, hidden: Tensor, key_mask: Tensor | None, position: NoPosition, want_weights: bool = False
+        self,
+        hidden: Tensor,
+        key_mask: Tensor | None,
+        position: NoPosition,
+        pattern: Pattern,
+        want_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """[B, T, E] -> ([B, T, E], weights [B, H, T, T] if asked for)."""
-        q, k, v = (self._split(project(hidden)) for project in (self.query, self.key, self.value))
-        q, k = position.rotate(q, k)
-        bias = position.bias(hidden.shape[1])
+        q, k = position.rotate(self.queries(hidden), self.keys(hidden), pattern.is_local)
+        v = self._split(self.value(hidden))
+        score_bias = position.score_bias(self.queries, self.keys)
         dropout = self.dropout if self.training else 0.0
         weights: Tensor | None = None
         if want_weights:
-            context, weights = reference(q, k, v, key_mask, bias, dropout)
+            context, weights = reference(q, k, v, key_mask, pattern, score_bias, dropout)
         else:
-            kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2])]
-            context = kernel(q, k, v, key_mask, bias, dropout)
+            kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], pattern)]
+            context = kernel(q, k, v, key_mask, pattern, score_bias, dropout)
         return self.output(context.transpose(1, 2).flatten(2)), weights
+
+    def queries(self, hidden: Tensor) -> Tensor:
+        """[B, T, E] -> [B, H, T, D]."""
+        return self._split(self.query(hidden))
+
+    def keys(self, hidden: Tensor) -> Tensor:
+        """[B, T, E] -> [B, H, T, D]."""
+        return self._split(self.key(hidden))
 
     def _split(self, projected: Tensor) -> Tensor:
         """[B, T, E] -> [B, H, T, D]."""

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Position = Literal["learned", "sinusoidal", "rotary", "none"]
+RelativePosition = Literal["none", "bucketed", "disentangled"]
+AttentionKind = Literal["full", "causal", "local", "local_global", "linear", "causal_linear"]
 Norm = Literal["layer", "rms"]
 LayerSharing = Literal["none", "all", "attention", "feed_forward"]
 NormPlace = Literal["post", "pre"]
@@ -12,6 +14,7 @@ Pooling = Literal["cls", "mean", "max", "attention"]
 Activation = Literal["gelu", "gelu_new", "relu", "silu", "tanh"]
 AXES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
+    "relative_position": get_args(RelativePosition),
     "norm": get_args(Norm),
     "norm_place": get_args(NormPlace),
     "layer_sharing": get_args(LayerSharing),
@@ -32,7 +35,8 @@ class EncoderConfig:
     counts places from `pad_token_id` + 1 (RoBERTa, arXiv:1907.11692). `layer_sharing` says which part of a layer all
     layers of a group have in common; there are `num_hidden_groups` of these (ALBERT). `pooling` is how heads for whole
     texts see one: cls through a dense layer with `pooler_act`, attention by learned weights, mean and max as they are.
-    Errors: ValueError for sizes that do not fit.
+    `attention` is the kind of each layer, over and over, and is kept in its shortest form. Errors: ValueError for
+    fields that do not fit each other.
     """
 
     vocab_size: int
@@ -56,10 +60,18 @@ class EncoderConfig:
     position: Position = "learned"
     position_after_padding: bool = False
     rope_theta: float = 10_000.0
+    local_rope_theta: float | None = None
+    relative_position: RelativePosition = "none"
+    relative_buckets: int = 32
+    relative_max_distance: int = 128
+    attention: tuple[AttentionKind, ...] = ("full",)
+    attention_window_tokens: int = 128
+    global_every_tokens: int = 0
     layer_sharing: LayerSharing = "none"
     num_hidden_groups: int = 1
     norm: Norm = "layer"
     norm_place: NormPlace = "post"
+    skip_first_norm: bool = False
     feed_forward: FeedForward = "mlp"
     use_bias: bool = True
 
@@ -77,6 +89,8 @@ class EncoderConfig:
         for name, choices in AXES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(choices)}")
+        object.__setattr__(self, "attention", _shortest(tuple(self.attention), self.num_hidden_layers))
+        check_attention(self)
         check_sharing(self)
         if self.position_after_padding and self.position != "learned":
             raise ValueError(f"position_after_padding is for learned positions, got {self.position}")
@@ -96,6 +110,39 @@ class EncoderConfig:
         return layer * self.num_hidden_groups // self.num_hidden_layers
 
 
+def check_attention(config: EncoderConfig) -> None:
+    """Raise ValueError if the fields for attention and relative positions do not fit each other."""
+    unknown = [kind for kind in config.attention if kind not in get_args(AttentionKind)]
+    if unknown or not config.attention:
+        got = repr(unknown[0]) if unknown else "nothing"
+        raise ValueError(f"attention holds {got}, expected one or more of {', '.join(get_args(AttentionKind))}")
+    window = config.attention_window_tokens
+    if window < 2 or window % 2:
+        raise ValueError(f"attention_window_tokens is {window}, expected an even number of at least 2")
+    if config.global_every_tokens < 0:
+        raise ValueError(f"global_every_tokens is {config.global_every_tokens}, expected 0 or more")
+    if config.skip_first_norm and config.norm_place != "pre":
+        raise ValueError("skip_first_norm leaves out a norm before attention, which norm_place post does not have")
+    if config.relative_position == "none":
+        return
+    if {"linear", "causal_linear"} & set(config.attention):
+        raise ValueError("relative_position adds to scores, and linear attention has none")
+    exact = config.relative_buckets // (4 if config.relative_position == "bucketed" else 2)
+    if exact < 1 or config.relative_max_distance <= exact + 1:
+        raise ValueError(
+            f"relative_buckets {config.relative_buckets} with relative_max_distance {config.relative_max_distance}: "
+            f"the first has to be at least 4, and the second more than {exact + 1} for it"
+        )
+
+
+def _shortest(kinds: tuple[AttentionKind, ...], layers: int) -> tuple[AttentionKind, ...]:
+    """The shortest pattern that gives each of `layers` layers the same kind as `kinds` over and over, so that equal
+    encoders have equal configs."""
+    each = [kinds[layer % len(kinds)] for layer in range(layers)] if kinds else []
+    period = next((n for n in range(1, layers) if all(kind == each[i % n] for i, kind in enumerate(each))), layers)
+    return tuple(each[:period])
+
+
 def check_sharing(config: EncoderConfig) -> None:
     """Raise ValueError if there are more groups of layers than layers, or groups that share nothing."""
     groups = config.num_hidden_groups
@@ -103,3 +150,7 @@ def check_sharing(config: EncoderConfig) -> None:
         raise ValueError(f"num_hidden_groups is {groups}, expected 1 to {config.num_hidden_layers}")
     if groups > 1 and config.layer_sharing == "none":
         raise ValueError(f"num_hidden_groups is {groups}, but with layer_sharing none layers have nothing in common")
+    if config.layer_sharing in ("all", "attention") and config.skip_first_norm:
+        raise ValueError(
+            f"skip_first_norm sets the first layer apart, which layer_sharing {config.layer_sharing} shares"
+        )

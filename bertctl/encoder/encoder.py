@@ -13,6 +13,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.embeddings import Embeddings
 from bertctl.encoder.init import initialise
 from bertctl.encoder.norms import build_norm
+from bertctl.encoder.patterns import Pattern, layer_patterns
 from bertctl.encoder.positions import build_position
 from bertctl.encoder.sharing import build_layers
 
@@ -36,7 +37,8 @@ class Encoder(nn.Module):
         self.config = config
         self.position = build_position(config)
         self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(build_layers(config, lambda _: Block(config)))
+        self.patterns = layer_patterns(config)
+        self.layers = nn.ModuleList(build_layers(config, lambda n: Block(config, first=n == 0)))
         self.final_norm = build_norm(config, config.hidden_size) if config.norm_place == "pre" else None
         self.gradient_checkpointing = False
         initialise(self, config.initializer_range)
@@ -60,8 +62,8 @@ class Encoder(nn.Module):
         key_mask = None if attention_mask is None else attention_mask.bool()
         hidden = self.embeddings(input_ids, token_type_ids, self.position)
         states, attentions = [hidden], []
-        for layer in self.layers:
-            hidden, weights = self._run(layer, hidden, key_mask, output_attentions)
+        for layer, pattern in zip(self.layers, self.patterns, strict=True):
+            hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions)
             states.append(hidden)
             attentions.append(weights)
         if self.final_norm is not None:
@@ -74,9 +76,9 @@ class Encoder(nn.Module):
         )
 
     def _run(
-        self, layer: nn.Module, hidden: Tensor, key_mask: Tensor | None, want_weights: bool
+        self, layer: nn.Module, hidden: Tensor, key_mask: Tensor | None, pattern: Pattern, want_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """One layer; under gradient checkpointing its inside is computed again in the backward pass, not kept."""
         if self.gradient_checkpointing and self.training:
-            return checkpoint(layer, hidden, key_mask, self.position, want_weights, use_reentrant=False)
-        return layer(hidden, key_mask, self.position, want_weights)
+            return checkpoint(layer, hidden, key_mask, self.position, pattern, want_weights, use_reentrant=False)
+        return layer(hidden, key_mask, self.position, pattern, want_weights)

@@ -1,76 +1,132 @@
-"""Attention kernels: pure functions from queries, keys and values to context.
+"""Attention kernels: pure functions from queries, keys and values to context, and the choice among them.
 
 Shapes: B batch, H heads, T tokens, D head size; q, k, v [B, H, T, D]; key_mask [B, T], True = real token, None = all
-real; score_bias broadcasts to [B, H, T, T]. A row with no key to look at gives zeros, never NaN, in every kernel.
+real; score_bias gives what is added to the scores. A row with no key to look at gives zeros, never NaN, in every
+kernel.
 """
 
-import math
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+
+from bertctl.encoder.blocks import blocks, keys_of_block
+from bertctl.encoder.config import AttentionKind
+from bertctl.encoder.linear import linear, linear_weights
+from bertctl.encoder.patterns import Pattern, distances, places
+from bertctl.encoder.relative import ScoreBias
+from bertctl.encoder.softmax import Softmax, fused, plain, weighted
 
 
 class Kernel(Protocol):
     """What every kernel is called with."""
 
     def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, score_bias: Tensor | None, dropout: float
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        key_mask: Tensor | None,
+        pattern: Pattern,
+        score_bias: ScoreBias | None,
+        dropout: float,
     ) -> Tensor: ...
 
 
 def reference(
-    q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, score_bias: Tensor | None, dropout: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_mask: Tensor | None,
+    pattern: Pattern,
+    score_bias: ScoreBias | None,
+    dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q k^T / sqrt(D) + bias) v in plain arithmetic; also returns the weights [B, H, T, T] before dropout.
-
-    Source: arXiv:1706.03762, equation 1. Masked scores get the smallest finite number instead of -inf, so that a row
-    with nothing to see stays finite in the backward pass too; its weights are then set to zero.
-    """
-    scores = torch.matmul(q, k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
-    if score_bias is not None:
-        scores = scores + score_bias
-    if key_mask is not None:
-        scores = scores.masked_fill(~key_mask[:, None, None, :], torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    if key_mask is not None:
-        weights = weights.masked_fill(~key_mask[:, None, None, :], 0.0)
-    dropped = F.dropout(weights, dropout) if dropout else weights
-    return torch.matmul(dropped.to(v.dtype), v), weights
+    """Any pattern in plain arithmetic, every pair of tokens one by one; also returns the weights [B, H, T, T] before
+    dropout."""
+    mask, bias = _whole(q, k, key_mask, pattern, score_bias)
+    if not pattern.is_linear:
+        return weighted(q, k, v, mask, bias, dropout)
+    weights = linear_weights(q, k, mask)
+    return (weights @ v.float()).to(v.dtype), weights
 
 
-def explicit(
-    q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, score_bias: Tensor | None, dropout: float
+def dense(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_mask: Tensor | None,
+    pattern: Pattern,
+    score_bias: ScoreBias | None,
+    dropout: float,
+    *,
+    softmax: Softmax,
 ) -> Tensor:
-    """`reference` without the weights: two batched products."""
-    return reference(q, k, v, key_mask, score_bias, dropout)[0]
+    """Every query with every key, what it may not see masked: for any pattern but the linear ones."""
+    return softmax(q, k, v, *_whole(q, k, key_mask, pattern, score_bias), dropout)
 
 
-def fused(
-    q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, score_bias: Tensor | None, dropout: float
+def feature_map(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_mask: Tensor | None,
+    pattern: Pattern,
+    score_bias: ScoreBias | None,
+    dropout: float,
 ) -> Tensor:
-    """PyTorch's scaled_dot_product_attention: memory linear in T where the backend allows it."""
-    mask: Tensor | None = None
-    if key_mask is not None:
-        # A row with no real token sees every key here and is set to zero below: no backend then meets an empty row.
-        mask = (key_mask | ~key_mask.any(dim=-1, keepdim=True))[:, None, None, :]
+    """`linear` for the linear patterns. Errors: ValueError if there is a bias, which needs a softmax to be added in."""
     if score_bias is not None:
-        mask = score_bias if mask is None else score_bias.masked_fill(~mask, torch.finfo(score_bias.dtype).min)
-    context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-    if key_mask is not None:
-        context = context.masked_fill(~key_mask.any(dim=-1)[:, None, None, None], 0.0)
-    return context
+        raise ValueError("linear attention has no scores to bias")
+    return linear(q, k, v, key_mask, causal=pattern.kind == "causal_linear")
 
 
-KERNELS: dict[str, Kernel] = {"explicit": explicit, "fused": fused}
+def _whole(
+    q: Tensor, k: Tensor, key_mask: Tensor | None, pattern: Pattern, score_bias: ScoreBias | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Mask and bias of all pairs of tokens, both broadcasting to [B, H, T, T]."""
+    spots = places(q.shape[2], q)
+    mask = None if key_mask is None else key_mask[:, None, None, :]
+    visible = pattern.visible(spots, spots)
+    if visible is not None:
+        mask = visible if mask is None else mask & visible
+    return mask, None if score_bias is None else score_bias(q, k, distances(spots, spots))
+
+
+KERNELS: dict[str, Kernel] = {
+    "explicit": partial(dense, softmax=plain),
+    "fused": partial(dense, softmax=fused),
+    "explicit_blocks": partial(blocks, softmax=plain),
+    "fused_blocks": partial(blocks, softmax=fused),
+    "feature_map": feature_map,
+}
+DENSE = ("explicit", "fused")
+KERNELS_OF: dict[AttentionKind, tuple[str, ...]] = {
+    "full": DENSE,
+    "causal": DENSE,
+    "local": (*DENSE, "explicit_blocks", "fused_blocks"),
+    "local_global": (*DENSE, "explicit_blocks", "fused_blocks"),
+    "linear": ("feature_map",),
+    "causal_linear": ("feature_map",),
+}
+"""The kernels that can compute each kind of attention."""
 
 # Measured by benchmarks/attention_kernels.py, forward and backward on 2 CPU cores: in bf16 the explicit products take
 # 0.21 of the fused kernel's time at 32 tokens and 0.48 at 128, but 1.35 at 256; in float32 fused wins at every length.
 LONGEST_EXPLICIT_TOKENS = 128
+# Blocks of 64 queries with windows of 128 tokens, on one core: against the better of the dense kernels they take 1.1
+# times as long at 256 tokens (bf16: 1.6), 0.75 (0.67) at 512, 0.16 (0.29) at 2048. In bf16 explicit products win inside
+# blocks too: 0.4 to 0.7 of the fused time with 192 keys a block, equal with 384.
+LONGEST_EXPLICIT_BLOCK_KEYS = 256
 
 
-def choose_kernel(device_type: str, dtype: torch.dtype, tokens: int) -> str:
-    """The faster kernel for a device, precision and sequence length; the only place where this is decided."""
-    short = tokens <= LONGEST_EXPLICIT_TOKENS
-    return "explicit" if device_type == "cpu" and dtype == torch.bfloat16 and short else "fused"
+def choose_kernel(device_type: str, dtype: torch.dtype, tokens: int, pattern: Pattern) -> str:
+    """The faster kernel for a device, precision, sequence length and pattern; the only place where this is decided."""
+    if pattern.is_linear:
+        return "feature_map"
+    on_cpu_in_bf16 = device_type == "cpu" and dtype == torch.bfloat16
+    if pattern.is_local and tokens > 2 * keys_of_block(pattern):
+        few = keys_of_block(pattern) <= LONGEST_EXPLICIT_BLOCK_KEYS
+        return "explicit_blocks" if on_cpu_in_bf16 and few else "fused_blocks"
+    return "explicit" if on_cpu_in_bf16 and tokens <= LONGEST_EXPLICIT_TOKENS else "fused"

@@ -1,4 +1,5 @@
-"""Where a token stands. A position may add to the embeddings, rotate queries and keys, or bias the scores.
+"""Where a token stands. A position may add to the embeddings, rotate queries and keys, or bias the scores; the last is
+an axis of its own (`relative.py`), so that it goes with any of the others.
 
 Shapes: B batch, T tokens, H heads, D head size, E embedding size.
 """
@@ -7,22 +8,27 @@ import torch
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.relative import Project, Relative, ScoreBias, build_relative
 
 
 class NoPosition(nn.Module):
-    """Knows nothing of order; also the base that the others change in one place each."""
+    """Knows nothing of order, but for what `relative` adds; also the base that the others change in one place each."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.relative: Relative | None = build_relative(config)
 
     def add(self, embedded: Tensor) -> Tensor:
         """[B, T, E] -> [B, T, E]: what is added to the word embeddings."""
         return embedded
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """[B, H, T, D] twice -> the same shapes."""
-        return q, k
+    def rotate(self, q: Tensor, k: Tensor, local: bool) -> tuple[Tensor, Tensor]:
+        """[B, H, T, D] twice -> the same shapes; `local`: whether the layer sees a window only."""
+        return (q if self.relative is None or self.relative.query_scale == 1.0 else q * self.relative.query_scale), k
 
-    def bias(self, tokens: int) -> Tensor | None:
-        """What is added to the scores, broadcast to [B, H, T, T]; None for nothing."""
-        return None
+    def score_bias(self, project_query: Project, project_key: Project) -> ScoreBias | None:
+        """What is added to the scores of a layer with these maps to queries and keys; None for nothing."""
+        return None if self.relative is None else self.relative(project_query, project_key)
 
 
 class LearnedPosition(NoPosition):
@@ -30,7 +36,7 @@ class LearnedPosition(NoPosition):
     has unused rows in front, for padding and every id before it."""
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.first = config.position_offset
         places = config.max_position_embeddings + self.first
         self.table = nn.Embedding(places, config.embedding_size or config.hidden_size)
@@ -43,7 +49,7 @@ class SinusoidalPosition(NoPosition):
     """Fixed sines and cosines, even dimensions sine. Source: arXiv:1706.03762, section 3.5."""
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         width = config.embedding_size or config.hidden_size
         angles = _angles(config.max_position_embeddings, width, base=10_000.0)
         table = torch.zeros(config.max_position_embeddings, width)
@@ -59,21 +65,23 @@ class SinusoidalPosition(NoPosition):
 class RotaryPosition(NoPosition):
     """Rotates pairs (i, i + D/2) of q and k by an angle that grows with the place. Source: RoFormer, arXiv:2104.09864.
 
-    The scores then depend on the distance of two tokens only. Angles stay float32: bf16 cannot tell places past 256
-    apart.
+    The scores then depend on the distance of two tokens only. Layers that see a window may turn faster, with a base of
+    their own (ModernBERT, arXiv:2412.13663). Angles stay float32: bf16 cannot tell places past 256 apart.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        angles = _angles(config.max_position_embeddings, config.head_size, base=config.rope_theta)
-        self.cos: Tensor
-        self.sin: Tensor
-        self.register_buffer("cos", angles.cos().repeat(1, 2), persistent=False)
-        self.register_buffer("sin", angles.sin().repeat(1, 2), persistent=False)
+        super().__init__(config)
+        self.has_local = config.local_rope_theta is not None
+        for name, base in (("", config.rope_theta), ("local_", config.local_rope_theta)):
+            if base is not None:
+                angles = _angles(config.max_position_embeddings, config.head_size, base=base)
+                self.register_buffer(f"{name}cos", angles.cos().repeat(1, 2), persistent=False)
+                self.register_buffer(f"{name}sin", angles.sin().repeat(1, 2), persistent=False)
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        tokens = q.shape[-2]
-        cos, sin = self.cos[:tokens], self.sin[:tokens]
+    def rotate(self, q: Tensor, k: Tensor, local: bool) -> tuple[Tensor, Tensor]:
+        q, k = super().rotate(q, k, local)
+        name = "local_" if local and self.has_local else ""
+        cos, sin = (self.get_buffer(f"{name}{part}")[: q.shape[-2]] for part in ("cos", "sin"))
         return _rotate(q, cos, sin), _rotate(k, cos, sin)
 
 
@@ -92,9 +100,10 @@ POSITIONS = {
     "learned": LearnedPosition,
     "sinusoidal": SinusoidalPosition,
     "rotary": RotaryPosition,
+    "none": NoPosition,
 }
 
 
 def build_position(config: EncoderConfig) -> NoPosition:
     """The position that `config` names."""
-    return NoPosition() if config.position == "none" else POSITIONS[config.position](config)
+    return POSITIONS[config.position](config)

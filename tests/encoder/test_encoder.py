@@ -45,6 +45,101 @@ def test_padding_changes_nothing(position, norm, place, feed_forward, bias):
     )
 
 
+ATTENTION = (("local",), ("local_global", "full"), ("linear",), ("causal", "causal_linear"), ("full", "local", "local"))
+MIXES = [
+    *itertools.product(ATTENTION, ("learned", "rotary", "none"), ("none",), ("pre", "post")),
+    *itertools.product(
+        (a for a in ATTENTION if "linear" not in str(a)), ("rotary", "none"), ("bucketed", "disentangled"), ("pre",)
+    ),
+]
+
+
+@pytest.mark.parametrize(("attention", "position", "relative", "place"), MIXES)
+def test_padding_changes_nothing_for_any_attention(attention, position, relative, place):
+    encoder = Encoder(
+        config(
+            attention=attention,
+            attention_window_tokens=4,
+            position=position,
+            relative_position=relative,
+            norm_place=place,
+            num_hidden_layers=3,
+            initializer_range=0.3,
+        )
+    ).eval()
+    short = ids(tokens=6)
+    padded = torch.cat([short, ids(tokens=15, seed=1)], dim=1)
+    mask = torch.arange(21)[None, :].expand(2, 21) < 6
+    alone = encoder(short).last_hidden_state
+    torch.testing.assert_close(encoder(padded, mask).last_hidden_state[:, :6], alone, atol=2e-5, rtol=1e-5)
+    asked = encoder(short, output_attentions=True)
+    torch.testing.assert_close(asked.last_hidden_state, alone, atol=2e-5, rtol=1e-5)
+    rows = torch.stack(asked.attentions).sum(dim=-1)
+    torch.testing.assert_close(rows, torch.ones_like(rows))
+
+
+@pytest.mark.parametrize("attention", [("causal",), ("causal_linear",), ("causal_linear", "causal")])
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_no_position_sees_its_future(attention, position, place):
+    encoder = Encoder(config(attention=attention, position=position, norm_place=place, initializer_range=0.3)).eval()
+    tokens, other = ids(tokens=11), ids(tokens=11, seed=1)
+    whole = encoder(tokens).last_hidden_state
+    for t in (0, 4, 9):
+        changed = encoder(torch.cat([tokens[:, : t + 1], other[:, t + 1 :]], dim=1)).last_hidden_state
+        torch.testing.assert_close(changed[:, : t + 1], whole[:, : t + 1], atol=2e-5, rtol=1e-5)
+        assert not torch.allclose(changed[:, t + 1 :], whole[:, t + 1 :], atol=1e-2)
+    words = encoder.embeddings.word.weight
+    distinct = torch.arange(5, 16)[None]
+    (gradient,) = torch.autograd.grad(encoder(distinct).last_hidden_state[0, 4].sin().sum(), words)
+    assert (gradient[5 + 5 :] == 0).all(), "a gradient reached a later token"
+    assert (gradient[5 : 5 + 5].abs().sum(dim=-1) > 0).all()
+
+
+def test_a_window_and_its_global_tokens_see_what_the_pattern_says():
+    tokens = ids(rows=1, tokens=20)
+    for kind, every, seen in (("local", 0, {8, 9, 10, 11, 12}), ("local_global", 7, {0, 7, 8, 9, 10, 11, 12, 14})):
+        encoder = Encoder(
+            config(
+                attention=(kind,),
+                attention_window_tokens=4,
+                global_every_tokens=every,
+                num_hidden_layers=1,
+                position="none",
+            )
+        ).eval()
+        weights = encoder(tokens, output_attentions=True).attentions[0]
+        assert set(weights[0, 0, 10].nonzero().flatten().tolist()) == seen
+        every_token = set(range(20)) if every else {0, 1, 2}
+        assert set(weights[0, 0, 0].nonzero().flatten().tolist()) == every_token
+
+
+def test_layers_take_turns():
+    encoder = Encoder(config(num_hidden_layers=7, attention=("full", "local", "local")))
+    assert [pattern.kind for pattern in encoder.patterns] == ["full", "local", "local"] * 2 + ["full"]
+    assert config(num_hidden_layers=4, attention=["full", "local", "full", "local", "local"]).attention == (
+        "full",
+        "local",
+    )
+    assert config(num_hidden_layers=2, attention=("full", "full", "local")) == config()
+
+
+def test_local_layers_may_turn_faster():
+    torch.manual_seed(0)
+    both = config(position="rotary", attention=("full", "local"), rope_theta=160_000.0, local_rope_theta=100.0)
+    encoder = Encoder(both)
+    one = Encoder(config(position="rotary", rope_theta=100.0))
+    q = torch.randn(1, 4, 9, 4)
+    local, everywhere = encoder.position.rotate(q, q, True)[0], encoder.position.rotate(q, q, False)[0]
+    assert torch.equal(local, one.position.rotate(q, q, True)[0])
+    assert not torch.allclose(local, everywhere)
+
+
+def test_the_first_norm_can_be_left_out():
+    encoder = Encoder(config(norm_place="pre", skip_first_norm=True))
+    assert [isinstance(layer.attention_norm, torch.nn.Identity) for layer in encoder.layers] == [True, False]
+
+
 def test_without_positions_order_is_unknown_and_with_them_it_is_not():
     tokens = ids()
     order = torch.randperm(9, generator=torch.Generator().manual_seed(3))
@@ -93,7 +188,7 @@ def test_gradient_checkpointing_gives_the_same_gradients_with_dropout():
 def test_rotary_scores_depend_on_distance_only():
     rotary = RotaryPosition(config())
     q, k = torch.randn(2, 1, 1, 1, 4, generator=torch.Generator().manual_seed(5)).expand(2, 1, 1, 20, 4)
-    q, k = rotary.rotate(q, k)
+    q, k = rotary.rotate(q, k, local=False)
     scores = (q @ k.transpose(-2, -1))[0, 0]
     for distance in range(-5, 6):
         diagonal = scores.diagonal(distance)
@@ -167,6 +262,14 @@ def test_fresh_weights_follow_the_table():
         ({"norm_place": "middle"}, "norm_place"),
         ({"vocab_size": 0}, "vocab_size"),
         ({"hidden_size": "x"}, "hidden_size is 'x', expected a whole number"),
+        ({"attention": ("full", "window")}, "attention holds 'window'"),
+        ({"attention": ()}, "attention holds nothing"),
+        ({"attention_window_tokens": 5}, "even number"),
+        ({"global_every_tokens": -1}, "0 or more"),
+        ({"skip_first_norm": True}, "norm_place post"),
+        ({"relative_position": "bucketed", "attention": ("linear",)}, "linear attention has none"),
+        ({"relative_position": "bucketed", "relative_buckets": 3}, "relative_buckets"),
+        ({"relative_position": "disentangled", "relative_buckets": 256, "relative_max_distance": 20}, "more than 129"),
         ({"num_hidden_layers": 2.5}, "num_hidden_layers is 2.5, expected a whole number"),
     ],
 )

@@ -1,18 +1,60 @@
-"""Every kernel against the plain arithmetic, over precisions and padding patterns."""
+"""Every kernel against the plain arithmetic, over kinds of attention, positions, precisions and padding patterns."""
+
+import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 import torch
 
-from bertctl.encoder.kernels import KERNELS, reference
+from bertctl.encoder import blocks
+from bertctl.encoder.attention import Attention
+from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.kernels import KERNELS, KERNELS_OF, choose_kernel, reference
+from bertctl.encoder.patterns import Pattern
+from bertctl.encoder.positions import build_position
 
-B, H, T, D = 3, 2, 7, 4
+B, H, T, D = 3, 2, 11, 4
+FULL = Pattern()
+PATTERNS = [
+    FULL,
+    Pattern("causal"),
+    Pattern("local", window_tokens=4),
+    Pattern("local_global", window_tokens=4),
+    Pattern("local_global", window_tokens=2, global_every_tokens=5),
+    Pattern("linear"),
+    Pattern("causal_linear"),
+]
+CASES = [(kernel, pattern) for pattern in PATTERNS for kernel in KERNELS_OF[pattern.kind]]
 MASKS = {
     "none": None,
-    "ragged": [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]],
-    "inner gap": [[1, 0, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 1]],
-    "empty row": [[0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1]],
+    "ragged": [[1] * 11, [1] * 6 + [0] * 5, [1] + [0] * 10],
+    "inner gap": [[1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 1], [1] * 10 + [0], [0] * 10 + [1]],
+    "empty row": [[0] * 11, [1] * 4 + [0] * 7, [1] * 11],
+    "left": [[0] * 5 + [1] * 6, [0] * 10 + [1], [1] * 11],
 }
+POSITIONS = {
+    "none": {"position": "none"},
+    "rotary": {"position": "rotary", "local_rope_theta": 100.0},
+    "bucketed": {
+        "position": "none",
+        "relative_position": "bucketed",
+        "relative_buckets": 8,
+        "relative_max_distance": 9,
+    },
+    "disentangled": {
+        "position": "rotary",
+        "relative_position": "disentangled",
+        "relative_buckets": 4,
+        "relative_max_distance": 9,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    """So that 11 tokens are several blocks."""
+    monkeypatch.setattr(blocks, "SMALLEST_BLOCK_TOKENS", 3)
 
 
 def inputs(dtype):
@@ -24,47 +66,163 @@ def mask_of(name):
     return None if MASKS[name] is None else torch.tensor(MASKS[name], dtype=torch.bool)
 
 
-def softmax_attention(q, k, v, mask):
-    """Equation 1 of arXiv:1706.03762 in numpy float64, row by row, over real keys only."""
+def may_look(pattern, i, j):
+    """The window's meaning word by word, for one query and one key."""
+    if "causal" in pattern.kind:
+        return j <= i
+    if pattern.kind in ("full", "linear"):
+        return True
+    every = pattern.global_every_tokens
+    spots = {0, *range(0, T, every)} if every else {0}
+    globally = pattern.kind == "local_global" and (i in spots or j in spots)
+    return abs(i - j) <= pattern.window_tokens // 2 or globally
+
+
+def phi(x):
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def attention_row_by_row(q, k, v, mask, pattern):
+    """Equation 1 of arXiv:1706.03762, or equation 4 of arXiv:2006.16236 with elu + 1, in numpy float64, row by row over
+    the keys that may be seen."""
     q, k, v = (x.detach().double().numpy() for x in (q, k, v))
     context = np.zeros_like(q)
     for b, h, t in np.ndindex(B, H, T):
-        keys = np.arange(T) if mask is None else np.flatnonzero(mask[b].numpy())
-        if len(keys):
+        keys = [j for j in range(T) if may_look(pattern, t, j) and (mask is None or mask[b, j])]
+        if "linear" in pattern.kind:
+            weights = phi(k[b, h, keys]) @ phi(q[b, h, t])
+        else:
             scores = k[b, h, keys] @ q[b, h, t] / np.sqrt(D)
-            weights = np.exp(scores - scores.max())
+            weights = np.exp(scores - scores.max(initial=-np.inf))
+        if keys:
             context[b, h, t] = weights / weights.sum() @ v[b, h, keys]
     return context
 
 
-@pytest.mark.parametrize("pattern", MASKS)
-def test_reference_is_the_formula(pattern):
+@pytest.mark.parametrize("padding", MASKS)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_reference_is_the_formula(pattern, padding):
     q, k, v = inputs(torch.float64)
-    context, weights = reference(q, k, v, mask_of(pattern), None, 0.0)
-    np.testing.assert_allclose(context.detach(), softmax_attention(q, k, v, mask_of(pattern)), atol=1e-12)
-    real = torch.ones(B) if mask_of(pattern) is None else mask_of(pattern).any(dim=1).double()
-    torch.testing.assert_close(weights.sum(-1), real[:, None, None].expand(B, H, T).double())
+    mask = mask_of(padding)
+    context, weights = reference(q, k, v, mask, pattern, None, 0.0)
+    tolerance = 1e-6 if pattern.is_linear else 1e-12  # feature maps are float32 in every precision
+    np.testing.assert_allclose(context.detach(), attention_row_by_row(q, k, v, mask, pattern), atol=tolerance)
+    looks = torch.tensor([[may_look(pattern, i, j) for j in range(T)] for i in range(T)])
+    sees = (looks & (torch.ones(B, 1, T, dtype=torch.bool) if mask is None else mask[:, None])).any(dim=-1)
+    torch.testing.assert_close(weights.double().sum(-1), sees[:, None].expand(B, H, T).double(), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("pattern", MASKS)
-@pytest.mark.parametrize("biased", [False, True])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 3e-2)])
-def test_kernels_agree_with_the_reference(kernel, pattern, biased, dtype, tolerance):
-    bias = torch.randn(1, H, T, T, generator=torch.Generator().manual_seed(1)).to(dtype) if biased else None
-    mine, theirs = inputs(dtype), inputs(torch.float32)
-    context = KERNELS[kernel](*mine, mask_of(pattern), bias, 0.0)
-    expected, _ = reference(*theirs, mask_of(pattern), None if bias is None else bias.float(), 0.0)
-    torch.testing.assert_close(context.float(), expected, atol=tolerance, rtol=tolerance)
+def layer(position, dtype, dropout=0.0):
+    torch.manual_seed(3)
+    config = EncoderConfig(
+        vocab_size=9,
+        hidden_size=H * D,
+        num_hidden_layers=1,
+        num_attention_heads=H,
+        intermediate_size=8,
+        max_position_embeddings=T,
+        hidden_dropout_prob=0.0,
+        **POSITIONS[position],
+    )
+    place, attention = build_position(config), Attention(H * D, H, dropout, True)
+    for parameter in place.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return place.to(dtype), attention.to(dtype)
+
+
+@pytest.mark.parametrize(("kernel", "pattern"), CASES, ids=str)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 4e-2)], ids=str)
+def test_kernels_agree_with_the_reference(kernel, pattern, position, dtype, tolerance):
+    if pattern.is_linear and position in ("bucketed", "disentangled"):
+        with pytest.raises(ValueError, match="no scores to bias"):
+            KERNELS[kernel](*inputs(dtype), None, pattern, lambda q, k, away: q, 0.0)
+        return
+    for padding in MASKS:
+        results = []
+        for choice, precision in ((KERNELS[kernel], dtype), (reference, torch.float32)):
+            place, attention = layer(position, precision)
+            given = inputs(precision)
+            q, k = place.rotate(given[0], given[1], pattern.is_local)
+            bias = place.score_bias(attention.queries, attention.keys)
+            context = choice(q, k, given[2], mask_of(padding), pattern, bias, 0.0)
+            context = context[0] if isinstance(context, tuple) else context
+            context.float().square().sum().backward()
+            trained = [*given, *place.parameters()]
+            assert all(torch.isfinite(x.grad).all() for x in trained), padding
+            results.append([context, *(x.grad for x in trained)])
+        for got, want in zip(*results, strict=True):
+            bound = tolerance if got is results[0][0] else 10 * tolerance
+            torch.testing.assert_close(got.float(), want, atol=bound, rtol=bound, msg=lambda m, p=padding: f"{p}: {m}")
+
+
+@pytest.mark.parametrize(("kernel", "pattern"), CASES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_row_with_no_key_gives_zeros(kernel, pattern, dtype):
+    given = inputs(dtype)
+    context = KERNELS[kernel](*given, mask_of("empty row"), pattern, None, 0.0)
     context.float().square().sum().backward()
-    expected.square().sum().backward()
-    for got, want in zip(mine, theirs, strict=True):
-        assert torch.isfinite(got.grad).all()
-        torch.testing.assert_close(got.grad.float(), want.grad, atol=10 * tolerance, rtol=10 * tolerance)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_row_with_no_key_gives_zeros(kernel):
-    context = KERNELS[kernel](*inputs(torch.float32), mask_of("empty row"), None, 0.0)
     assert (context[0] == 0).all()
-    assert (context[1] != 0).any()
+    assert (context[2] != 0).any(dim=-1).all()
+    assert all((x.grad[0] == 0).all() for x in given)
+    left = KERNELS[kernel](*inputs(dtype), mask_of("left"), pattern, None, 0.0)
+    blind = torch.tensor([not any(may_look(pattern, i, j) for j in range(5, T)) for i in range(T)])
+    assert ((left[0] == 0).all(dim=-1) == blind).all()
+
+
+@pytest.mark.parametrize(("kernel", "pattern"), CASES, ids=str)
+def test_large_scores_stay_finite(kernel, pattern):
+    q, k, v = (100.0 * x.detach() for x in inputs(torch.bfloat16))
+    for given in (q, k, v):
+        given.requires_grad_()
+    context = KERNELS[kernel](q, k, v, mask_of("left"), pattern, None, 0.0)
+    context.float().sum().backward()
+    assert all(torch.isfinite(x).all() for x in (context, q.grad, k.grad, v.grad))
+
+
+@pytest.mark.parametrize(("kernel", "pattern"), [c for c in CASES if c[0] != "feature_map"], ids=str)
+def test_dropout_leaves_the_mean(kernel, pattern):
+    """The average over many draws is the output without dropout; one draw is not."""
+    q, k, v = (x.detach() for x in inputs(torch.float32))
+    torch.manual_seed(0)
+    many = [x.repeat(400, 1, 1, 1) for x in (q, k, v)]
+    context = KERNELS[kernel](*many, None, pattern, None, 0.3).unflatten(0, (400, B))
+    without = KERNELS[kernel](q, k, v, None, pattern, None, 0.0)
+    assert not torch.allclose(context[0], without, atol=1e-2)
+    assert (context.mean(dim=0) - without).abs().max() < 0.25
+
+
+def test_the_choice_is_one_that_can_compute_the_kind():
+    everything = itertools.product(("cpu", "cuda"), (torch.float32, torch.bfloat16), (1, 128, 129, 384, 385, 8192))
+    for device, dtype, tokens in everything:
+        for pattern in PATTERNS:
+            assert choose_kernel(device, dtype, tokens, pattern) in KERNELS_OF[pattern.kind]
+            narrow = dataclasses.replace(pattern, window_tokens=2)
+            assert choose_kernel(device, dtype, tokens, narrow) in KERNELS_OF[pattern.kind]
+
+
+def test_full_attention_keeps_its_choices():
+    chosen = {
+        (dtype, tokens): choose_kernel("cpu", dtype, tokens, FULL)
+        for dtype in (torch.float32, torch.bfloat16)
+        for tokens in (32, 128, 129, 512)
+    }
+    explicit = {key for key, kernel in chosen.items() if kernel == "explicit"}
+    assert explicit == {(torch.bfloat16, 32), (torch.bfloat16, 128)}
+    assert choose_kernel("cuda", torch.bfloat16, 32, FULL) == "fused"
+
+
+@pytest.mark.parametrize("kind", ["local", "linear", "causal_linear"])
+def test_the_work_grows_linearly_with_the_length(kind):
+    """Multiplications and additions counted by torch, not timed: twice the tokens, at most 2.2 times the work."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    pattern = Pattern(kind, window_tokens=32)
+    counts = []
+    for tokens in (2048, 4096):
+        q, k, v = (torch.randn(1, 1, tokens, 8, requires_grad=True) for _ in range(3))
+        kernel = "explicit_blocks" if kind == "local" else "feature_map"  # torch does not count the fused kernel's work
+        with FlopCounterMode(display=False) as counter:
+            KERNELS[kernel](q, k, v, None, pattern, None, 0.0).sum().backward()
+        counts.append(counter.get_total_flops())
+    assert 1.9 <= counts[1] / counts[0] <= 2.2

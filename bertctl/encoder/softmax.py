@@ -1,0 +1,60 @@
+"""Softmax attention over a mask, in plain arithmetic and by PyTorch's fused call.
+
+Shapes: `*` any leading dimensions (B batch or B, N blocks), H heads, Q queries, K keys, D head size; q [*, H, Q, D];
+k, v [*, H, K, D]; mask, true = may look, broadcasts to [*, H, Q, K], None = everywhere; bias is added to the scores and
+broadcasts likewise. A query with no key to look at gives zeros, never NaN.
+"""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class Softmax(Protocol):
+    """What both are called with."""
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
+    ) -> Tensor: ...
+
+
+def weighted(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
+) -> tuple[Tensor, Tensor]:
+    """softmax(q k^T / sqrt(D) + bias) v; also returns the weights [*, H, Q, K] before dropout.
+
+    Source: arXiv:1706.03762, equation 1. Masked scores get the smallest finite number instead of -inf, so that a row
+    with nothing to see stays finite in the backward pass too; its weights are then set to zero.
+    """
+    scores = torch.matmul(q, k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
+    dropped = F.dropout(weights, dropout) if dropout else weights
+    return torch.matmul(dropped.to(v.dtype), v), weights
+
+
+def plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> Tensor:
+    """`weighted` without the weights: two batched products."""
+    return weighted(q, k, v, mask, bias, dropout)[0]
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> Tensor:
+    """PyTorch's scaled_dot_product_attention: memory linear in K where the backend allows it."""
+    seen = opened = None
+    if mask is not None:
+        # A row with nothing to see sees every key here and is set to zero below: no backend then meets an empty row.
+        seen = mask.any(dim=-1, keepdim=True)
+        opened = mask | ~seen
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        opened = bias if opened is None else bias.masked_fill(~opened, torch.finfo(bias.dtype).min)
+    context = F.scaled_dot_product_attention(q, k, v, attn_mask=opened, dropout_p=dropout)
+    return context if seen is None else context.masked_fill(~seen, 0.0)
