@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from bertctl.encoder.config import Pooling
-from bertctl.finetune.strategy_config import StrategySection
+from bertctl.finetune.strategy_config import LossSection, StrategySection
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
 from bertctl.training.config import AdamWSection, TrainingSection
@@ -54,6 +54,8 @@ class FinetuneSection(Section):
     """Of multi_label: one threshold for all labels, or one for each, found on dev for the best micro-F1 together."""
     strategy: StrategySection = StrategySection()
     """What is trained and how fast: frozen layers, rates by layer, gradual unfreezing, LoRA; everything by default."""
+    loss: LossSection = LossSection()
+    """Class weights, label smoothing, focal loss."""
     patience: int | None = Field(default=None, ge=1)
     """Stop early after so many evaluations in a row without a better dev metric; never if not given."""
     training: FinetuneTrainingSection = FinetuneTrainingSection()

@@ -3,13 +3,17 @@
 Shapes: B batch, T tokens, C outputs.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
+from bertctl.errors import raise_problems
+from bertctl.finetune.strategy_config import LossSection
 from bertctl.heads.model import Model
 from bertctl.tasks.losses import PLAIN, LossOptions
-from bertctl.tasks.task import Task
+from bertctl.tasks.task import IGNORED, Features, Task
 from bertctl.training.batching import Batch
 
 
@@ -46,3 +50,35 @@ class TaskObjective(nn.Module):
 def build_objective(model: Model, task: Task, options: LossOptions = PLAIN) -> nn.Module:
     """The task's own objective, or else the loss of its head's logits."""
     return TaskObjective(model, task, options) if task.objective is None else task.objective(model, options)
+
+
+def loss_options(section: LossSection, task: Task, labels: Sequence[str], train: Sequence[Features]) -> LossOptions:
+    """What the recipe changes about the loss of a task. Errors: BertctlError for what it does not take, and for class
+    weights of labels that there are none of."""
+    given = {name for name, value in section.model_dump().items() if value}
+    takes = () if task.objective is not None else task.loss.takes
+    known = f"the loss of {task.name} takes {', '.join(takes) or 'none of them'}"
+    problems = [f"finetune.loss.{name}: {known}" for name in sorted(given - set(takes))]
+    named = section.class_weights if isinstance(section.class_weights, dict) else {}
+    if not problems:
+        known = f"expected some of {', '.join(labels)}"
+        problems = [
+            f"finetune.loss.class_weights: got the label {name!r}, {known}" for name in named if name not in labels
+        ]
+    raise_problems(problems)
+    weights = None
+    if section.class_weights == "balanced":
+        weights = balanced_weights(train, len(labels))
+    elif section.class_weights is not None:
+        weights = torch.tensor([named.get(label, 1.0) for label in labels])
+    return LossOptions(weights, section.label_smoothing, section.focal_gamma)
+
+
+def balanced_weights(train: Sequence[Features], classes: int) -> Tensor:
+    """[C]: items / (occurring classes * items of the class), so that each class has the same say; 1 for a class without
+    items. Source: the `balanced` of scikit-learn, after King and Zeng, 2001."""
+    rows = [feature.labels if isinstance(feature.labels, list) else [feature.labels] for feature in train]
+    items = torch.tensor([label for row in rows for label in row if label not in (None, IGNORED)], dtype=torch.int64)
+    counts = items.bincount(minlength=classes).double()
+    weights = len(items) / (int((counts > 0).sum()) * counts.clamp(min=1))
+    return torch.where(counts > 0, weights, 1.0).float()

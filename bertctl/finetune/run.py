@@ -15,7 +15,7 @@ from bertctl.encoder.init import initialise
 from bertctl.errors import BertctlError
 from bertctl.finetune.config import FinetuneSection, FinetuneTrainingSection
 from bertctl.finetune.data import TaskData, longest_input, open_data
-from bertctl.finetune.objective import build_objective
+from bertctl.finetune.objective import build_objective, loss_options
 from bertctl.finetune.result import choose, summarise
 from bertctl.finetune.states import forget, remember
 from bertctl.finetune.strategy import check_strategy, prepare
@@ -67,6 +67,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
         for variant, strategy in strategies.items()
     }
     training = trainings[PRETRAINED]
+    options = loss_options(section.loss, task, data.labels, data.train)
     seeds = [seed + number for number in range(section.seeds)]
     with runtimes.start(training.precision) as runtime:
         fingerprint = fingerprint_of(section, source, data, training, precision=str(runtime.dtype))
@@ -99,7 +100,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
                         fingerprint=fingerprint | {"variant": variant, "seed": run_seed},
                         extra={"stage": "finetune", **data.noted},
                     )
-                    objective = build_objective(model, task).to(runtime.device)
+                    objective = build_objective(model, task, options).to(runtime.device)
                     if plan.strategy.keeps_states:
                         model.recall = remember(model, data, out, 2 * training.batch_size, runtime)
                     done = train_one(model, objective, data, plan, run_folder(out, variant, run_seed), runtime)

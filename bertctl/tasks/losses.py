@@ -30,28 +30,58 @@ PLAIN = LossOptions()
 
 @dataclass(frozen=True)
 class TaskLoss:
-    """`sum`: (logits, batch, options) -> the loss over all labelled items; `count`: (batch, options) -> its divisor."""
+    """`sum`: (logits, batch, options) -> the loss over all labelled items; `count`: (batch, options) -> its divisor.
+    `takes`: the options that this loss knows what to do with."""
 
     sum: "Callable[[Tensor, Batch, LossOptions], Tensor]"
     count: "Callable[[Batch, LossOptions], Tensor]"
+    takes: tuple[str, ...] = ()
 
 
-def summed_cross_entropy(logits: "Tensor", labels: "Tensor") -> "Tensor":
-    """Sum over the items that have a label. Shapes: logits [..., C], labels [...] with -100 where there is none."""
+def summed_cross_entropy(logits: "Tensor", labels: "Tensor", options: LossOptions = PLAIN) -> "Tensor":
+    """Sum over the items that have a label; with class weights, smoothing (arXiv:1512.00567) spreads the label over all
+    classes first, as in PyTorch. Shapes: logits [..., C], labels [...] with -100 where there is none."""
     from torch.nn import functional as F
 
-    return F.cross_entropy(logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    logits, labels = logits.float().flatten(0, -2), labels.flatten()
+    if options.focal_gamma:
+        return _focal(logits, labels, options)
+    return F.cross_entropy(
+        logits,
+        labels,
+        weight=options.class_weights,
+        label_smoothing=options.label_smoothing,
+        ignore_index=IGNORED,
+        reduction="sum",
+    )
+
+
+def _focal(logits: "Tensor", labels: "Tensor", options: LossOptions) -> "Tensor":
+    """Sum of -w (1 - p)^gamma log p over labelled items, p the probability of the label and w its class weight.
+    Shapes: logits [N, C], labels [N]. Source: arXiv:1708.02002, equation 5."""
+    kept = labels != IGNORED
+    labels = labels[kept]
+    log_p = logits[kept].log_softmax(dim=-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    losses = -focus(log_p, options.focal_gamma) * log_p
+    return (losses if options.class_weights is None else losses * options.class_weights[labels]).sum()
+
+
+def focus(log_p: "Tensor", gamma: float) -> "Tensor":
+    """(1 - p)^gamma. Where p is 1 in float32, the power's gradient is infinite for gamma below 1: hence the floor."""
+    return (-log_p.expm1()).clamp(min=1e-12) ** gamma
 
 
 def _label_loss(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
-    return summed_cross_entropy(logits, batch["labels"])
+    return summed_cross_entropy(logits, batch["labels"], options)
 
 
 def _labelled(batch: "Batch", options: LossOptions) -> "Tensor":
-    return (batch["labels"] != IGNORED).sum()
+    """Items, or the sum of their class weights."""
+    kept = batch["labels"] != IGNORED
+    return kept.sum() if options.class_weights is None else options.class_weights[batch["labels"][kept]].sum()
 
 
-CROSS_ENTROPY = TaskLoss(_label_loss, _labelled)
+CROSS_ENTROPY = TaskLoss(_label_loss, _labelled, ("class_weights", "label_smoothing", "focal_gamma"))
 
 
 def _binary_cross_entropy(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
@@ -59,7 +89,10 @@ def _binary_cross_entropy(logits: "Tensor", batch: "Batch", options: LossOptions
     from torch.nn import functional as F
 
     known = ~batch["labels"].isnan()
-    return F.binary_cross_entropy_with_logits(logits.float()[known], batch["labels"][known], reduction="sum")
+    losses = F.binary_cross_entropy_with_logits(logits.float()[known], batch["labels"][known], reduction="none")
+    if options.focal_gamma:  # the loss is -log p of what holds
+        losses = losses * focus(-losses, options.focal_gamma)
+    return losses.sum()
 
 
 def _squared_error(logits: "Tensor", batch: "Batch", options: LossOptions) -> "Tensor":
@@ -72,7 +105,7 @@ def _known(batch: "Batch", options: LossOptions) -> "Tensor":
     return (~batch["labels"].isnan()).sum()
 
 
-BINARY_CROSS_ENTROPY = TaskLoss(_binary_cross_entropy, _known)
+BINARY_CROSS_ENTROPY = TaskLoss(_binary_cross_entropy, _known, ("focal_gamma",))
 SQUARED_ERROR = TaskLoss(_squared_error, _known)
 
 

@@ -80,9 +80,7 @@ def fit(
         lr = set_lr(optimizer, schedule(number))
         sums = _accumulate(trained, objective.weights, batches, counts, runtime, (seed, number))
         norm = nn.utils.clip_grad_norm_(parameters, max_grad_norm)
-        losses = {
-            term: float(total / counts[term].clamp(min=1)) for term, total in _sum_over_ranks(sums, runtime).items()
-        }
+        losses = {term: float(total / _divisor(counts[term])) for term, total in _sum_over_ranks(sums, runtime).items()}
         _check_finite(number, losses, float(norm))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -124,7 +122,7 @@ def _accumulate(
         exchange = nullcontext() if micro == len(batches) - 1 else runtime.local_only(trained)
         with exchange, runtime.autocast():
             losses = trained(batch)
-            parts = [weights[term] * loss / counts[term].clamp(min=1) for term, loss in losses.items()]
+            parts = [weights[term] * loss / _divisor(counts[term]) for term, loss in losses.items()]
             # ranks' gradients are averaged in the backward pass, but this loss is already a share of the whole step
             total = torch.stack([part.float() for part in parts]).sum() * runtime.world_size
             with runtime.exchanging():
@@ -132,6 +130,11 @@ def _accumulate(
         for term, loss in losses.items():
             sums[term] = sums.get(term, 0.0) + loss.detach().double()
     return sums
+
+
+def _divisor(count: Tensor) -> Tensor:
+    """`count`, which may be a sum of weights below 1; 1 where nothing is counted, as the sum is then 0."""
+    return torch.where(count > 0, count, 1.0)
 
 
 def _sum_over_ranks(values: dict[str, Tensor], runtime: Runtime) -> dict[str, Tensor]:

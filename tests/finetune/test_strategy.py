@@ -151,3 +151,13 @@ def test_what_is_trained_decides_the_default_rate():
     assert rate(768, build_recipe({"lora": {}}, StrategySection)) == pytest.approx(5e-4)
     assert rate(768, StrategySection(freeze="encoder")) == pytest.approx(5e-4)
     assert rate(128, StrategySection(freeze="encoder")) == 1e-3
+
+
+def test_class_weights_move_what_is_said(make_section, tmp_path):
+    """A class that counts next to nothing is not predicted after a few steps."""
+    found = {}
+    for name in ("neg", "pos"):
+        loss = {"class_weights": {name: 0.001}}
+        result = run(make_section(steps=10, loss=loss), out=tmp_path / name, seed=0)
+        found[name] = {row["label"]: row["predicted"] for row in result["per_class"]}
+    assert found == {"neg": {"neg": 0, "pos": 60}, "pos": {"neg": 60, "pos": 0}}

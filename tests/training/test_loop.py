@@ -74,6 +74,28 @@ def test_micro_batches_of_unequal_length_give_the_same_step(size):
     torch.testing.assert_close(weights, other, atol=1e-6, rtol=1e-6)
 
 
+def test_a_count_below_one_divides_as_any_other():
+    """Class weights may add up to less than 1; only where nothing is counted is there nothing to divide by."""
+
+    class Weighted(nn.Module):
+        weights = {"x": 1.0}  # noqa: RUF012
+
+        def __init__(self, count):
+            super().__init__()
+            self.scale, self.count = nn.Parameter(torch.ones(())), count
+
+        def counts(self, batch):
+            return {"x": torch.tensor(self.count)}
+
+        def forward(self, batch):
+            return {"x": self.count * 3.0 * self.scale}
+
+    for count, loss in ((0.25, 3.0), (0.0, 0.0)):
+        [step] = train(Weighted(count), lambda step: [batch(1, [3])], steps=1)
+        assert step.loss == pytest.approx(loss)
+        assert step.grad_norm == pytest.approx(loss)
+
+
 def test_the_loss_is_the_mean_over_counted_items():
     # 10 tokens of loss 1 and 100 tokens of loss 2: (10 * 1 + 100 * 2) / 110, not the mean of the means 1.5
     class Given(nn.Module):
