@@ -51,8 +51,7 @@ def blocks(
     batch, _, tokens, _ = q.shape
     real = key_mask if key_mask is not None else torch.ones(batch, tokens, dtype=torch.bool, device=q.device)
     cut = Cut(batch, tokens, pattern.window_tokens // 2, block_tokens(pattern))
-    spots = places(tokens, q)[: tokens if pattern.kind == "local_global" else 0]
-    spots = spots[pattern.is_global(spots)]
+    spots = pattern.global_places(tokens, q)
     queries, keys, values, seen = cut.queries(q), cut.windows(k), cut.windows(v), cut.seen(real)
     query_places, key_places = cut.places(q)
     mask = (distances(query_places[0], key_places[0]).abs() <= cut.half) & seen[:, None]

@@ -40,6 +40,11 @@ class Pattern:
         first = places == 0
         return first | (places % self.global_every_tokens == 0) if self.global_every_tokens else first
 
+    def global_places(self, tokens: int, like: Tensor) -> Tensor:
+        """[G] int64: where the global tokens of a text stand; none for other kinds than local_global."""
+        step = self.global_every_tokens or tokens
+        return torch.arange(0, tokens if self.kind == "local_global" else 0, step, device=like.device)
+
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Places of queries [*, Q] and of keys [*, K] -> [*, Q, K], true where one may look at the other; None if
         everywhere."""

@@ -5,7 +5,17 @@ from typing import Any
 
 from pydantic import Field
 
-from bertctl.encoder.config import Activation, EncoderConfig, FeedForward, LayerSharing, Norm, NormPlace, Position
+from bertctl.encoder.config import (
+    Activation,
+    AttentionKind,
+    EncoderConfig,
+    FeedForward,
+    LayerSharing,
+    Norm,
+    NormPlace,
+    Position,
+    RelativePosition,
+)
 from bertctl.errors import BertctlError
 from bertctl.recipe.section import Section
 from bertctl.variants.table import VARIANTS
@@ -50,6 +60,24 @@ class EncoderSection(Section):
     """How a token knows its place."""
     position_after_padding: bool | None = None
     """Count learned places from the padding id + 1, as RoBERTa does."""
+    rope_theta: float | None = Field(default=None, gt=1)
+    """Base of the angles of rotary positions."""
+    local_rope_theta: float | None = Field(default=None, gt=1)
+    """The same for layers that see a window only; rope_theta if not given."""
+    relative_position: RelativePosition | None = None
+    """What the distance of two tokens adds to their score: nothing, a bias for each bucket of distances (bucketed, as T5
+    and MPNet), or products of contents and positions (disentangled, as DeBERTa)."""
+    relative_buckets: int | None = Field(default=None, ge=4)
+    """Buckets that distances fall into; near ones have one each."""
+    relative_max_distance: int | None = Field(default=None, ge=2)
+    """Distance in tokens from which on all fall into the same bucket."""
+    attention: tuple[AttentionKind, ...] | None = Field(default=None, min_length=1)
+    """What each layer sees, over and over: [full, local, local] is ModernBERT's. full, causal (nothing later), local (a
+    window), local_global (a window and the global tokens, which see all), linear, causal_linear (no softmax)."""
+    attention_window_tokens: int | None = Field(default=None, ge=2, multiple_of=2)
+    """Width of the window of local layers: so many tokens, half of them on either side."""
+    global_every_tokens: int | None = Field(default=None, ge=0)
+    """With local_global: every so many tokens one is global; 0 makes only the first token so."""
     layer_sharing: LayerSharing | None = None
     """What layers have in common: none, all (as ALBERT), attention or feed_forward."""
     num_hidden_groups: int | None = Field(default=None, ge=1)
@@ -58,6 +86,8 @@ class EncoderSection(Section):
     """Kind of norm."""
     norm_place: NormPlace | None = None
     """Norm after each residual sum (post, as BERT) or before each part (pre)."""
+    skip_first_norm: bool | None = None
+    """With norm_place pre: no norm before the first attention, since one follows the embeddings."""
     feed_forward: FeedForward | None = None
     """Plain (mlp) or gated (glu) feed-forward layers."""
     use_bias: bool | None = None
