@@ -18,7 +18,7 @@ from bertctl.tasks.task import IGNORED, Features, Limits
 from bertctl.text.tokenizer import Pieces, Tokenizer
 from bertctl.text.windows import Window, word_windows
 
-DEFAULT_OVERLAP = 128  # word pieces, as BERT's doc_stride of 128 at a length of 384 nearly gives
+DEFAULT_OVERLAP = 128  # word pieces: the overlap that the question answering script of transformers calls a stride
 SPECIAL = 3  # [CLS] and two [SEP]
 MOST_ANSWER_PIECES = 30  # max_answer_length of BERT's own script
 JOINERS = "\u200c\u200d"
