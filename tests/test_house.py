@@ -170,7 +170,7 @@ OPTIONS = {
     "pretrain": SHARED,
     "finetune": ["--task", "--model", "--data", *SHARED],
     "distill": ["--task", "--data", *SHARED],
-    "evaluate": ["--task", "--data", *SHARED],
+    "evaluate": ["--task", "--data", "--predictions", "--no-answer-probabilities", *SHARED],
     "predict": [
         *["--task", "--output", "--top-k", "--pooling", "--normalize", "--batch-size", "--max-length", "--long-text"],
         *["--format", "--out", "--verbose"],

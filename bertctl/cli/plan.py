@@ -61,6 +61,8 @@ def fill_inputs(recipe: Recipe, stage: str, section: Section) -> Section:
 
 
 def _defaults(recipe: Recipe, stage: str, section: Section) -> dict[str, Path]:
+    if getattr(section, "predictions", ()):
+        return {}  # what other systems predicted is scored alone, unless a model is named beside it
     task = getattr(section, "task", None)
     if task not in (None, NO_TASK) and stage in TASK_MODEL:
         makers = [section_name(maker) for maker in recipe.finetune or [] if maker.task == task]

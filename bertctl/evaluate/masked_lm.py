@@ -4,7 +4,7 @@ The same seed always masks the same tokens, so that two checkpoints with one voc
 Shapes: B batch, T tokens.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +19,69 @@ from bertctl.artifacts.shards import TokenShards
 from bertctl.console import Progress, note
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import EvaluateSection
+from bertctl.evaluate.score import comparison
+from bertctl.evaluate.systems import Checkpoint
 from bertctl.evaluate.task import longest_input
 from bertctl.metrics.masked_lm import masked_lm_metrics
-from bertctl.metrics.rows import Metric
+from bertctl.metrics.rows import Metric, mean_metric
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.data import make_masking, tokens_of
 from bertctl.pretrain.held_out import score_rows
 from bertctl.pretrain.masking import mask_tokens
 from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.scores import summaries
 from bertctl.text.config import CorpusSection
 from bertctl.text.corpus import read_corpus
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import pad_batch, to_tensors
 from bertctl.training.runtime import Runtime
-from bertctl.variants.hf import Loaded
 
 WINDOWS_AT_ONCE = 4096
 DOCUMENTS_AT_ONCE = 256
 
 
-def score_masked_lm(
-    section: EvaluateSection, loaded: Loaded, tokenizer: Tokenizer, *, seed: int, runtime: Runtime
-) -> dict[str, Any]:
-    """Loss (nats), perplexity and accuracy over masked tokens with intervals, and the unigram entropy of the text.
+Scored = tuple[dict[str, Any], dict[str, Metric]]
+"""Counts for the result, and metrics."""
 
-    Errors: BertctlError if the checkpoint has no masked-LM head, or other pieces than the pairs were built with.
+
+def score_masked_lm(
+    section: EvaluateSection, checkpoints: Sequence[Checkpoint], *, seed: int, runtime: Runtime
+) -> dict[str, Any]:
+    """Loss (nats), perplexity and accuracy over masked tokens with intervals, and the unigram entropy of the text; of a
+    second checkpoint the same under `against`, and both compared on the same masks.
+
+    Errors: BertctlError if a checkpoint has no masked-LM head, or other pieces than the pairs were built with, or than
+    the first checkpoint has.
     """
-    if "masked_lm" not in loaded.model.head_outputs:
-        raise BertctlError(f"{section.model}: has no masked-LM head, so it cannot predict masked tokens")
-    objective = PretrainingObjective(loaded.model).eval()
+    for checkpoint in checkpoints:
+        if "masked_lm" not in checkpoint.loaded.model.head_outputs:
+            raise BertctlError(f"{checkpoint.name}: has no masked-LM head, so it cannot predict masked tokens")
+        if checkpoint.tokenizer.hash != checkpoints[0].tokenizer.hash:
+            raise BertctlError(
+                f"{checkpoint.name}: has another vocabulary than {checkpoints[0].name}, so their losses do not compare",
+                hint="score them one by one",
+            )
+    max_length = min(longest_input(section.max_length, checkpoint.loaded) for checkpoint in checkpoints)
+    found = [score_one(section, checkpoint, max_length, seed=seed, runtime=runtime) for checkpoint in checkpoints]
+    results = [
+        {"model": c.name, **about, "metrics": summaries(metrics, samples=section.bootstrap_samples)}
+        for c, (about, metrics) in zip(checkpoints, found, strict=True)
+    ]
+    if len(results) == 1:
+        return results[0]
+    return results[0] | {"against": results[1], "comparison": comparison(section, found[0][1], found[1][1])}
+
+
+def score_one(
+    section: EvaluateSection, checkpoint: Checkpoint, max_length: int, *, seed: int, runtime: Runtime
+) -> Scored:
+    """One checkpoint on pairs or on text. Shapes: every row of a metric is an example or a window of text."""
+    objective, tokenizer = PretrainingObjective(checkpoint.loaded.model).eval(), checkpoint.tokenizer
     pairs = pairs_folder(section)
     if pairs is not None:
-        return score_pairs(section, pairs, objective, tokenizer, seed=seed, runtime=runtime)
-    return score_text(section, objective, tokenizer, longest_input(section.max_length, loaded), seed, runtime)
+        return score_pairs(section, pairs, checkpoint.name, objective, tokenizer, seed=seed, runtime=runtime)
+    return score_text(section, objective, tokenizer, max_length, seed, runtime)
 
 
 def pairs_folder(section: EvaluateSection) -> Path | None:
@@ -68,12 +97,13 @@ def pairs_folder(section: EvaluateSection) -> Path | None:
 def score_pairs(
     section: EvaluateSection,
     pairs: Path,
+    name: str,
     objective: PretrainingObjective,
     tokenizer: Tokenizer,
     *,
     seed: int,
     runtime: Runtime,
-) -> dict[str, Any]:
+) -> Scored:
     """The held-out part of the last phase: as pretraining scores it, with the same examples and masks."""
     tokens = section.tokens or tokens_of(pairs)
     if tokens is None:
@@ -84,12 +114,12 @@ def score_pairs(
     if manifest.inputs.get("tokens") != tree_hash(tokens):
         raise BertctlError(f"{pairs}: built from other tokens than {tokens}")
     if Tokenizer.load(tokens).hash != tokenizer.hash:
-        raise BertctlError(f"{section.model}: has another vocabulary than {tokens}", hint="score it on text")
+        raise BertctlError(f"{name}: has another vocabulary than {tokens}", hint="score it on text")
     examples = Examples(pairs / f"examples-{phases(pairs)[-1]}-held_out.safetensors")
     reader = ExampleReader(TokenShards(tokens), examples, tokenizer)
     most = objective.model.config.max_position_embeddings
     if reader.longest > most:
-        problem = f"{section.model}: reads {most} tokens, the longest example of {pairs} has {reader.longest}"
+        problem = f"{name}: reads {most} tokens, the longest example of {pairs} has {reader.longest}"
         raise BertctlError(problem, hint="score it on text, which is cut into windows that fit")
     batches = MaskedBatches(
         phases=[],
@@ -101,22 +131,16 @@ def score_pairs(
     )
     ids = np.linspace(0, len(reader) - 1, min(section.held_out_examples, len(reader))).round().astype(np.int64)
     rows = score_rows(objective, reader, ids, batches, batch_size=section.batch_size)
-    result = summarise(section, rows)
+    about, metrics = metrics_of(rows)
     if reader.has_pairs() and "sentence_pair" in objective.weights:
-        right = np.stack([rows[:, 3], np.ones(len(rows))], axis=1)
-        metric = Metric("sentence_pair_accuracy", right, lambda sums: sums[..., 0] / sums[..., 1], "there are no pairs")
-        result["metrics"]["sentence_pair_accuracy"] = metric.summary(samples=section.bootstrap_samples)
-    return {"split": "held_out", **result}
+        metrics["sentence_pair_accuracy"] = mean_metric("sentence_pair_accuracy", rows[:, 3], "there are no pairs")
+    return {"split": "held_out", **about}, metrics
 
 
-def summarise(section: EvaluateSection, rows: NDArray[np.float64]) -> dict[str, Any]:
-    """Metrics with intervals from rows [N, >= 3]: loss, right and masked tokens."""
+def metrics_of(rows: NDArray[np.float64]) -> Scored:
+    """Counts and metrics from rows [N, >= 3]: loss, right and masked tokens."""
     metrics = masked_lm_metrics(rows[:, 0], rows[:, 1], rows[:, 2])
-    return {
-        "examples": len(rows),
-        "masked_tokens": int(rows[:, 2].sum()),
-        "metrics": {name: metric.summary(samples=section.bootstrap_samples) for name, metric in metrics.items()},
-    }
+    return {"examples": len(rows), "masked_tokens": int(rows[:, 2].sum())}, metrics
 
 
 def score_text(
@@ -126,7 +150,7 @@ def score_text(
     max_length: int,
     seed: int,
     runtime: Runtime,
-) -> dict[str, Any]:
+) -> Scored:
     """Any text: every document cut into windows of `max_length`, no token left out."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     rows: list[NDArray[np.float64]] = []
@@ -138,8 +162,9 @@ def score_text(
                 counts += np.bincount(window[0], minlength=tokenizer.vocab_size)
             progress.update(int(counts.sum()))
     note(f"{counts.sum():,} tokens in {sum(map(len, rows)):,} windows of at most {max_length}")
-    result = summarise(section, np.concatenate(rows))
-    return {"tokens": int(counts.sum()), **result, "unigram_entropy": entropy(counts), "max_length": max_length}
+    about, metrics = metrics_of(np.concatenate(rows))
+    tokens = int(counts.sum())
+    return {"tokens": tokens, **about, "unigram_entropy": entropy(counts), "max_length": max_length}, metrics
 
 
 Window = tuple[NDArray[np.int64], NDArray[np.bool_]]

@@ -5,23 +5,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.artifacts.folder import whole_folder
 from bertctl.artifacts.manifest import read_manifest
-from bertctl.console import note
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM, EvaluateSection
 from bertctl.evaluate.masked_lm import score_masked_lm
-from bertctl.evaluate.task import score_task, task_of
-from bertctl.text.tokenizer import Tokenizer
+from bertctl.evaluate.score import score_task, show
+from bertctl.evaluate.systems import load
+from bertctl.evaluate.task import task_of
 from bertctl.training import runtime as runtimes
-from bertctl.variants.hf import load_model
 
 KIND = "evaluation"
 
 
 def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
-    """Score the section's model and write result.json, and for a task predictions.jsonl, into `out`.
+    """Score the section's model, or what other systems predicted, and compare if there are two; write result.json, and
+    for a task predictions.jsonl, into `out`.
 
     An older evaluation in `out` is replaced by the new one; nothing is kept of one that was stopped, so `resume`
     starts over. Errors: BertctlError before the model runs, for a task that the checkpoint does not know, for labels
@@ -30,21 +29,22 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
     began = time.monotonic()
     if runtimes.place()[1] > 1:
         raise BertctlError("evaluate: started as one of several ranks, but it runs in one process; leave out torchrun")
-    if section.model is None:
+    if section.model is None and (section.against is not None or not section.predictions):
         raise BertctlError("evaluate.model: not given", hint="bertctl evaluate MODEL --data PATH")
-    source = resolve_model(section.model)
-    loaded, tokenizer = load_model(source), Tokenizer.load(source)
-    task = section.task or task_of(loaded, source)
+    checkpoints = [load(name) for name in (section.model, section.against) if name is not None]
+    task = section.task or task_of(checkpoints[0].loaded, checkpoints[0].folder)
+    inputs = {"vocabulary": checkpoints[0].tokenizer.hash} if checkpoints else {}
     with (
         runtimes.start(section.precision) as runtime,
-        whole_folder(out, kind=KIND, inputs={"vocabulary": tokenizer.hash}, replace=is_evaluation(out)) as temp,
+        whole_folder(out, kind=KIND, inputs=inputs, replace=is_evaluation(out)) as temp,
     ):
-        loaded.model.to(runtime.device).eval()
+        for checkpoint in checkpoints:
+            checkpoint.loaded.model.to(runtime.device).eval()
         if task == MASKED_LM:
-            result = score_masked_lm(section, loaded, tokenizer, seed=seed, runtime=runtime)
+            result = score_masked_lm(section, checkpoints, seed=seed, runtime=runtime)
         else:
-            result = score_task(section, task, loaded, tokenizer, folder=temp, seed=seed, runtime=runtime)
-        result = {"task": task, "model": section.model, **result, "seconds": round(time.monotonic() - began, 2)}
+            result = score_task(section, task, checkpoints, folder=temp, seed=seed, runtime=runtime)
+        result = {"task": task, **result, "seconds": round(time.monotonic() - began, 2)}
         text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         (temp / "result.json").write_text(text, encoding="utf-8")
     show(result)
@@ -57,12 +57,3 @@ def is_evaluation(out: Path) -> bool:
         return read_manifest(out).kind == KIND
     except BertctlError:
         return False
-
-
-def show(result: dict[str, Any]) -> None:
-    """Every metric with its interval."""
-    for name, found in result["metrics"].items():
-        if found["value"] is None:
-            note(f"{name}: undefined, {found['reason']}")
-        else:
-            note(f"{name}: {found['value']:.4f} ({found['low']:.4f} to {found['high']:.4f})")

@@ -1,21 +1,14 @@
-"""Scores a checkpoint on the labelled data of its task."""
+"""What a checkpoint is for, and how it reads: its task, its labels, its settings, the longest input."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from bertctl.console import Progress, throughput, warn
+from bertctl.console import warn
 from bertctl.errors import BertctlError
-from bertctl.evaluate.config import MASKED_LM, EvaluateSection
-from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
-from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
+from bertctl.evaluate.config import MASKED_LM
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.scores import is_degenerate, scores_of
-from bertctl.tasks.splits import test_data
 from bertctl.tasks.table import TASKS
-from bertctl.tasks.task import Limits, Prediction, Task
-from bertctl.text.tokenizer import Tokenizer
-from bertctl.training.runtime import Runtime
+from bertctl.tasks.task import Limits, Task
 from bertctl.variants.hf import Loaded
 
 DEFAULT_LENGTH = 512
@@ -81,67 +74,6 @@ def limits_for(max_length: int | None, data: DataSection, loaded: Loaded) -> Lim
     windows = (data.long_text or loaded.extra.get("long_text")) == "windows"
     overlap = loaded.extra.get("overlap_tokens") if data.overlap_tokens is None else data.overlap_tokens
     return Limits(longest_input(max_length, loaded), overlap, windows)
-
-
-def score_task(
-    section: EvaluateSection,
-    name: str,
-    loaded: Loaded,
-    tokenizer: Tokenizer,
-    *,
-    folder: Path,
-    seed: int,
-    runtime: Runtime,
-) -> dict[str, Any]:
-    """Metrics with intervals and a row a class; writes predictions.jsonl, a line an example in input order."""
-    task, data = TASKS[name], section.data
-    labels = labels_for(task, loaded, section.model or "")
-    limits = limits_for(section.max_length, data, loaded)
-    split, examples = test_data(task, data, labels=labels, seed=seed)
-    predictions: list[Prediction] = []
-    cut: dict[str, int] = {}
-    with (
-        (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file,
-        Progress(f"evaluate {name}", "examples", len(examples)) as progress,
-    ):
-        chunks = encode_chunks(task, examples, tokenizer, labels, limits)
-        for chunk in [joined(list(chunks))] if task.together else chunks:
-            if data.long_text == "refuse":
-                refuse_truncation(task, chunk.examples, chunk.features, limits.max_length)
-            counts = truncation(chunk.features) | (windows_read(chunk.features) if limits.windows else {})
-            cut = {key: cut.get(key, 0) + count for key, count in counts.items()}
-            made, _ = predict_chunks(
-                task,
-                loaded.model,
-                [chunk],
-                labels,
-                settings=settings_of(loaded),
-                pad_id=tokenizer.pad_id,
-                batch_size=section.batch_size,
-                runtime=runtime,
-            )
-            for example, prediction in zip(chunk.examples, made, strict=True):
-                row = {**prediction, "gold": task.truth(example)}
-                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-            predictions += made
-            progress.update(len(predictions))
-        seconds = progress.clock() - progress.started
-    for name, text in task.files(examples, predictions).items():
-        (folder / name).write_text(text, encoding="utf-8")
-    say_cut(cut, limits.max_length)
-    if is_degenerate(task, examples, predictions):
-        warn(f"{section.model}: degenerate, it says the same of everything")
-    return {
-        "split": split,
-        "examples": len(examples),
-        "metric": task.metric,
-        **scores_of(task, examples, predictions, labels, samples=section.bootstrap_samples),
-        "labels": labels,
-        "truncated": cut.get("truncated", 0),
-        **({"windows": cut} if limits.windows else {}),
-        "max_length": limits.max_length,
-        "examples_per_second": round(throughput(len(examples), seconds), 1),
-    }
 
 
 def say_cut(cut: dict[str, int], max_length: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bertctl.metrics.rows import Metric
-from bertctl.metrics.span import Version, answer_scores, best_threshold, span_metrics
+from bertctl.metrics.span import Version, answer_scores, best_span_metrics, best_threshold, span_metrics
 from bertctl.tasks.classification import softmax
 from bertctl.tasks.offsets import misfit
 from bertctl.tasks.questions import QuestionExample, truth
@@ -115,9 +115,25 @@ def said(prediction: Prediction) -> list[str]:
 def score(
     examples: Sequence[QuestionExample], predicted: Sequence[Prediction], label_names: Sequence[str]
 ) -> dict[str, Metric]:
-    """exact and f1, in data of version 2.0 also has_answer_* and no_answer_*."""
-    answers = [row["answer"] for row in predicted]
-    return span_metrics([truth(example) for example in examples], answers, version_of(examples))
+    """exact and f1, in data of version 2.0 also has_answer_* and no_answer_*, and best_* over all thresholds if every
+    prediction says how sure it is that there is no answer."""
+    gold, version = [truth(example) for example in examples], version_of(examples)
+    found = span_metrics(gold, [row["answer"] for row in predicted], version)
+    unsure = [no_answer(row) for row in predicted]
+    sure = [pair for pair in unsure if pair is not None]
+    if version == "2.0" and sure and len(sure) == len(unsure):
+        found |= best_span_metrics(gold, [said for said, _ in sure], [value for _, value in sure])
+    return found
+
+
+def no_answer(prediction: Prediction) -> tuple[str | None, float] | None:
+    """(what is said if there is an answer, how sure it is that there is none); None if the prediction does not say."""
+    if "no_answer_probability" in prediction:  # of another system
+        return prediction["answer_if_any"], prediction["no_answer_probability"]
+    if prediction.get("null_difference") is None:
+        return None
+    spoken = next(row["text"] for row in prediction["n_best"] if row["start"] is not None)
+    return spoken, prediction["null_difference"]
 
 
 def details(
@@ -128,7 +144,7 @@ def details(
     return {
         "squad_version": version_of(examples),
         "without_answer": sum(not example.answers for example in examples),
-        "predicted_without_answer": sum(not row["answer"] for row in predicted),
+        "predicted_without_answer": sum(row["answer"] == "" for row in predicted),
         "misfits": sum(misfit(example) is not None for example in examples),
     }
 

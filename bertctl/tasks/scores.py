@@ -1,9 +1,9 @@
 """Predictions judged: every metric with its interval, and whether a model says the same of everything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertctl.metrics.rows import SAMPLES
+from bertctl.metrics.rows import SAMPLES, Metric
 from bertctl.tasks.task import Prediction, Task
 
 
@@ -17,9 +17,13 @@ def scores_of(
     seed: int = 0,
 ) -> dict[str, Any]:
     """{"metrics": {name: value, low, high, ...}} and the task's details, such as a row a class, ready for JSON."""
-    metrics = task.score(examples, predictions, labels)
-    summaries = {name: metric.summary(samples=samples, seed=seed) for name, metric in metrics.items()}
-    return {"metrics": summaries, **task.details(examples, predictions, labels)}
+    metrics = summaries(task.score(examples, predictions, labels), samples=samples, seed=seed)
+    return {"metrics": metrics, **task.details(examples, predictions, labels)}
+
+
+def summaries(metrics: Mapping[str, Metric], *, samples: int = SAMPLES, seed: int = 0) -> dict[str, dict[str, Any]]:
+    """Every metric as value, low, high, ..., ready for JSON."""
+    return {name: metric.summary(samples=samples, seed=seed) for name, metric in metrics.items()}
 
 
 def majority_baseline(

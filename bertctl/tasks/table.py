@@ -13,9 +13,11 @@ from bertctl.tasks import (
     qa,
     questions,
     regression,
+    reports,
     sentences,
     spans,
     squad,
+    submissions,
     texts,
     token_labels,
 )
@@ -50,6 +52,8 @@ TASKS: dict[str, Task] = {
         said=classification.said,
         score=classification.score,
         details=classification.details,
+        report=reports.text_report,
+        submission=submissions.LABEL,
     ),
     "multi_label": Task(
         name="multi_label",
@@ -74,6 +78,7 @@ TASKS: dict[str, Task] = {
         said=multi_label.said,
         score=multi_label.score,
         details=multi_label.details,
+        submission=submissions.LABELS,
     ),
     "regression": Task(
         name="regression",
@@ -99,6 +104,7 @@ TASKS: dict[str, Task] = {
         said=regression.said,
         score=regression.score,
         details=regression.details,
+        submission=submissions.NUMBER,
     ),
     "ner": Task(
         name="ner",
@@ -120,6 +126,8 @@ TASKS: dict[str, Task] = {
         said=token_labels.said,
         score=token_labels.score_entities,
         details=token_labels.entity_details,
+        report=reports.word_report,
+        submission=submissions.Sentences(partial(sentences.read_file, task="ner")),
     ),
     "pos": Task(
         name="pos",
@@ -141,6 +149,8 @@ TASKS: dict[str, Task] = {
         said=token_labels.said,
         score=token_labels.score_tags,
         details=token_labels.tag_details,
+        report=reports.word_report,
+        submission=submissions.Sentences(partial(sentences.read_file, task="pos")),
     ),
     "qa": Task(
         name="qa",
@@ -166,6 +176,7 @@ TASKS: dict[str, Task] = {
         said=qa.said,
         score=qa.score,
         details=qa.details,
+        submission=submissions.ANSWER,
         files=squad.files,
     ),
     "multiple_choice": Task(
@@ -191,5 +202,6 @@ TASKS: dict[str, Task] = {
         said=multiple_choice.said,
         score=multiple_choice.score,
         details=multiple_choice.details,
+        submission=submissions.CHOICE,
     ),
 }

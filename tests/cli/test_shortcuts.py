@@ -65,8 +65,22 @@ def test_evaluate_and_probe_take_a_model(section):
     found, _ = section("evaluate", "m", "--task", "ner", "--data", "d")
     assert (found.task, str(found.model), str(found.data.path)) == ("ner", "m", "d")
     assert section("evaluate", "org/model", "--data", "d")[0].model == "org/model"
+    found, _ = section("evaluate", "m", "n", "--data", "d")
+    assert (found.model, found.against) == ("m", "n")
     found, _ = section("probe", "m", "--task", "pos", "--data", "d")
     assert (found.task, str(found.model), str(found.data.path)) == ("pos", "m", "d")
+
+
+def test_evaluate_takes_predictions_in_place_of_a_model(section, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/finetune/qa").mkdir(parents=True)  # where a model would be looked for
+    given = ("--predictions", "a.json", "--predictions", "b.json")
+    found, out = section("evaluate", "--task", "qa", "--data", "d", *given)
+    assert (found.task, found.model, [str(path) for path in found.predictions]) == ("qa", None, ["a.json", "b.json"])
+    assert out == "runs/evaluate/qa"
+    sure = ("--no-answer-probabilities", "na.json", "--predictions", "a.json")
+    found, _ = section("evaluate", "m", "--task", "qa", "--data", "d", *sure)
+    assert (found.model, [str(path) for path in found.no_answer_probabilities]) == ("m", ["na.json"])
 
 
 def test_with_a_recipe_a_task_picks_its_sections_and_data_keep_their_columns(call, section, tmp_path):

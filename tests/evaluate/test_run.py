@@ -100,7 +100,7 @@ def test_labels_go_by_name_and_not_by_order(make_model, classifier, colours, tmp
 def test_an_unknown_label_is_refused_before_the_model_runs(label, classifier, tmp_path, monkeypatch):
     path = tmp_path / "test.csv"
     path.write_text(f"text,label\na cat,red\na dog,{label}\n")
-    monkeypatch.setattr("bertctl.evaluate.task.predict_chunks", None)
+    monkeypatch.setattr("bertctl.evaluate.systems.predict_chunks", None)
     with pytest.raises(BertctlError, match=rf"{path}:3: got the label '{label}'.*expected one of red, green, blue"):
         run(section(model=str(classifier), data={"path": str(path)}), out=tmp_path / "out", seed=0)
     assert not (tmp_path / "out").exists()

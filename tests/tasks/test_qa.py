@@ -127,3 +127,14 @@ def test_version_one_counts_no_group_apart_and_misfits_are_counted() -> None:
     scores = qa.score([moved], [{"answer": "Bob"}], [])
     assert {name: metric.point() for name, metric in scores.items()} == {"exact": 1.0, "f1": 1.0}  # scored by its text
     assert qa.details([moved], [{"answer": "Bob"}], [])["misfits"] == 1
+
+
+def test_best_scores_over_thresholds_are_there_if_every_answer_says_how_sure_it_is() -> None:
+    examples = [example("1"), example("2", None), example("3", None)]
+    rows = predict(examples, [logits(5.0), logits(6.0), logits(-9.0)])
+    assert [row["answer"] for row in rows] == ["", "", "Bob"]
+    found = {name: metric.point() for name, metric in qa.score(examples, rows, []).items()}
+    assert found["f1"] == pytest.approx(1 / 3)
+    # differences 1, 2 and -13: at 1 the first two are right, and no threshold silences the third alone
+    assert found["best_exact"] == found["best_f1"] == pytest.approx(2 / 3)
+    assert "best_f1" not in qa.score(examples, [{"answer": ""}, *rows[1:]], [])

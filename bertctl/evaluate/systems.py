@@ -1,0 +1,136 @@
+"""Whose answers are scored: a checkpoint's, or those in a file that any other system wrote."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bertctl.artifacts.checkpoint import resolve_model
+from bertctl.console import Progress, throughput, warn
+from bertctl.errors import BertctlError, raise_problems
+from bertctl.evaluate.config import EvaluateSection
+from bertctl.evaluate.task import limits_for, say_cut, settings_of
+from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
+from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
+from bertctl.tasks.submissions import with_no_answer
+from bertctl.tasks.task import Prediction, Task
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.training.runtime import Runtime
+from bertctl.variants.hf import Loaded, load_model
+
+
+class Checkpoint(NamedTuple):
+    """A model as the user called it."""
+
+    name: str
+    folder: Path
+    loaded: Loaded
+    tokenizer: Tokenizer
+
+
+def load(name: str) -> Checkpoint:
+    """The checkpoint in a folder, or of a hub name. Errors: BertctlError."""
+    folder = resolve_model(name)
+    return Checkpoint(name, folder, load_model(folder), Tokenizer.load(folder))
+
+
+@dataclass(frozen=True)
+class System:
+    """One that answered: `what` names it ({"model": ...} or {"predictions": ...}), `about` says how it went."""
+
+    what: dict[str, str]
+    predictions: list[Prediction]
+    labels: list[str]
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As the user called it."""
+        return next(iter(self.what.values()))
+
+
+def answers_of(
+    checkpoint: Checkpoint,
+    task: Task,
+    examples: Sequence[Any],
+    labels: Sequence[str],
+    section: EvaluateSection,
+    runtime: Runtime,
+) -> System:
+    """What a checkpoint answers, with counts of what it could not read whole. `labels`: those of its head."""
+    loaded, tokenizer, data = checkpoint.loaded, checkpoint.tokenizer, section.data
+    limits = limits_for(section.max_length, data, loaded)
+    predictions: list[Prediction] = []
+    cut: dict[str, int] = {}
+    with Progress(f"evaluate {task.name}", "examples", len(examples)) as progress:
+        chunks = encode_chunks(task, examples, tokenizer, labels, limits)
+        for chunk in [joined(list(chunks))] if task.together else chunks:
+            if data.long_text == "refuse":
+                refuse_truncation(task, chunk.examples, chunk.features, limits.max_length)
+            counts = truncation(chunk.features) | (windows_read(chunk.features) if limits.windows else {})
+            cut = {key: cut.get(key, 0) + count for key, count in counts.items()}
+            made, _ = predict_chunks(
+                task,
+                loaded.model,
+                [chunk],
+                labels,
+                settings=settings_of(loaded),
+                pad_id=tokenizer.pad_id,
+                batch_size=section.batch_size,
+                runtime=runtime,
+            )
+            predictions += made
+            progress.update(len(predictions))
+        seconds = progress.clock() - progress.started
+    say_cut(cut, limits.max_length)
+    about: dict[str, Any] = {
+        "truncated": cut.get("truncated", 0),
+        **({"windows": cut} if limits.windows else {}),
+        "max_length": limits.max_length,
+        "examples_per_second": round(throughput(len(examples), seconds), 1),
+    }
+    return System({"model": checkpoint.name}, predictions, list(labels), about)
+
+
+def answers_in(
+    path: Path, no_answer: Path | None, task: Task, examples: Sequence[Any], section: EvaluateSection
+) -> System:
+    """What a file says that a system answered. Errors: BertctlError with everything that is wrong in it."""
+    problems: list[str] = []
+    if task.submission is None:
+        raise BertctlError(f"{path}: predictions for {task.name} cannot be read from a file; score a model")
+    if not path.is_file():
+        raise BertctlError(f"{path}: no such file, expected predictions")
+    if no_answer is not None and task.head != "span":
+        raise BertctlError(f"{no_answer}: no-answer probabilities belong to questions (qa), and this is {task.name}")
+    found = task.submission(path, examples, section.data, problems)
+    raise_problems(problems)
+    if no_answer is not None:
+        found = with_no_answer(found, no_answer, section.no_answer_threshold)
+    missing = sum(None in task.said(prediction) for prediction in found)
+    if missing:
+        warn(f"{path}: {missing:,} of {len(examples):,} examples have no prediction; they count as wrong")
+    labels = sorted({name for prediction in found for name in names_in(prediction)}) if task.classes else []
+    check_labels(path, task, examples, labels)
+    return System({"predictions": str(path)}, found, labels, {"missing_predictions": missing})
+
+
+def check_labels(path: Path, task: Task, examples: Sequence[Any], said: Sequence[str]) -> None:
+    """Predicted labels that no example has are wrong answers, which is worth a word; if none is known, the file is for
+    other data. Errors: BertctlError."""
+    known = {name for example in examples for name, _ in task.gold(example)}
+    strange = [name for name in said if name not in known]
+    if strange and len(strange) == len(said):
+        raise BertctlError(
+            f"{path}: got the labels {', '.join(strange[:5])}, expected some of {', '.join(sorted(known)[:5])}",
+            hint="names of labels that are written as numbers go into `data.label_names`",
+        )
+    if strange:
+        warn(f"{path}: says {', '.join(strange[:5])}, which no example is labelled with")
+
+
+def names_in(prediction: Mapping[str, Any]) -> list[str]:
+    """The labels that a prediction says."""
+    if "label" in prediction:
+        return [prediction["label"]]
+    return [*prediction.get("labels", ()), *prediction.get("tags", ())]

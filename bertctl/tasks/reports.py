@@ -1,0 +1,101 @@
+"""What a report shows of predictions besides scores: calibration, confusions, and the errors that cost most.
+
+Everything is ready for JSON. A part that predictions do not allow, such as calibration without probabilities, is left
+out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bertctl.metrics.calibration import (
+    bin_rows,
+    calibration_metrics,
+    confidence_of,
+    costliest,
+    ece_metric,
+    losses_of,
+    reliability,
+)
+from bertctl.metrics.confusion import confusion
+from bertctl.tasks.task import Prediction, TextExample, TokenExample
+
+MOST_CHARACTERS = 300
+NEIGHBOURS = 5  # words shown on each side of a wrong one
+
+
+def text_report(
+    examples: Sequence[TextExample], predicted: Sequence[Prediction], labels: Sequence[str], samples: int
+) -> dict[str, Any]:
+    """confusion, calibration (ece, nll, brier, reliability) and costliest_errors of one label a text."""
+    gold, said = [example.label for example in examples], [row["label"] for row in predicted]
+    found: dict[str, Any] = {"confusion": confusion(gold, said, labels)}
+    if not predicted or not all("probabilities" in row for row in predicted):
+        return found
+    shares = np.array([[row["probabilities"].get(name, 0.0) for name in labels] for row in predicted])
+    number = np.array([list(labels).index(name) for name in gold])
+    metrics = calibration_metrics(shares, number)
+    losses = losses_of(shares[np.arange(len(number)), number])
+    wrong = [a != b for a, b in zip(gold, said, strict=True)]
+    return found | {
+        "calibration": {
+            **{name: metric.summary(samples=samples) for name, metric in metrics.items()},
+            "reliability": reliability(*confidence_of(shares, number)),
+        },
+        "costliest_errors": [
+            {
+                "where": examples[place].place(),
+                "text": shown(examples[place].text),
+                **({"text_pair": shown(examples[place].pair or "")} if examples[place].pair is not None else {}),
+                "gold": gold[place],
+                "predicted": said[place],
+                "probability": float(shares[place].max()),
+                "loss": float(losses[place]) if np.isfinite(losses[place]) else None,
+            }
+            for place in costliest(losses, wrong)
+        ],
+    }
+
+
+def word_report(
+    examples: Sequence[TokenExample], predicted: Sequence[Prediction], labels: Sequence[str], samples: int
+) -> dict[str, Any]:
+    """confusion over words, and from the probability of each predicted tag calibration (ece, reliability) and
+    costliest_errors: the wrong tags that were surest."""
+    words = [(e, place) for e in examples for place in range(len(e.words))]
+    gold, said = [tag for e in examples for tag in e.tags or ()], [tag for row in predicted for tag in row["tags"]]
+    found: dict[str, Any] = {"confusion": confusion(gold, said, labels)}
+    if not words or not all("probabilities" in row for row in predicted):
+        return found
+    shares = np.array([share for row in predicted for share in row["probabilities"]])
+    right = np.array([a == b for a, b in zip(gold, said, strict=True)])
+    starts = np.cumsum([0, *(len(e.words) for e in examples)])[:-1]
+    rows = np.add.reduceat(bin_rows(shares, right), starts[[bool(e.words) for e in examples]], axis=0)
+    return found | {
+        "calibration": {
+            "ece": ece_metric(rows).summary(samples=samples),  # by sentence, whose words depend on each other
+            "reliability": reliability(shares, right),
+        },
+        "costliest_errors": [
+            {
+                "where": words[place][0].place(words[place][1]),
+                "word": words[place][0].words[words[place][1]],
+                "context": context(*words[place]),
+                "gold": gold[place],
+                "predicted": said[place],
+                "probability": float(shares[place]),
+            }
+            for place in costliest(shares, ~right)
+        ],
+    }
+
+
+def context(example: TokenExample, place: int) -> str:
+    """A word and its neighbours."""
+    return shown(" ".join(example.words[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]))
+
+
+def shown(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "..."
