@@ -34,6 +34,8 @@ HUB_FILES = [
     "*.safetensors.index.json",
     "tokenizer*.json",
     "vocab.txt",
+    "vocab.json",
+    "merges.txt",
     "special_tokens*",
 ]
 WEIGHTS = "model.safetensors"

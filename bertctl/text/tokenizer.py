@@ -1,7 +1,8 @@
-"""BERT's tokenizer: text or words in, ids with places in the original text out.
+"""A family's tokenizer: text or words in, ids with places in the original text out.
 
 The work is done by the `tokenizers` library; this file decides what it may do: literal `[SEP]` in a text is text, no
-word of a labelled sequence disappears, and a loaded vocabulary keeps every id. Files in and out: `tokenizer_files.py`.
+word of a labelled sequence disappears, and a loaded vocabulary keeps every id. What differs between the families is in
+`algorithms.py` and `special.py`; files in and out: `tokenizer_files.py`.
 """
 
 import hashlib
@@ -16,55 +17,51 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 
+from bertctl.errors import BertctlError
 from bertctl.text import tokenizer_files
+from bertctl.text.algorithms import BERT_WORDPIECE, HIDDEN, Algorithm, opens
+from bertctl.text.pieces import Pieces as Pieces  # beside the class that makes them
+from bertctl.text.pieces import without_blanks
+from bertctl.text.special import BERT_NAMES, BERT_TEMPLATE, Joined, Template, added_token, post_processor
 
-CONTINUES = "##"
-LONGEST_WORD = 100  # BERT's own limit: a longer word is one [UNK]
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """One encoded text of N pieces, without [CLS] and [SEP].
-
-    Shapes: all [N]; `ids` int32; `starts`, `ends` int32, code points of the original text; `word_starts` bool.
-    """
-
-    ids: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-    word_starts: np.ndarray
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A WordPiece vocabulary with BERT's normalisation and its two switches.
+    """A vocabulary, the algorithm that uses it, and the special tokens around its segments.
 
     `tokens[i]` is the piece with id i; `special` maps pad, unk, cls, sep and mask to their names; `added` holds further
-    whole-token entries in the form of tokenizer.json (special ones count as text unless `allow_special`).
+    whole-token entries in the form of tokenizer.json (special ones count as text unless `allow_special`). The two
+    switches make WordPiece's normaliser; another algorithm brings its own, and they say what it does.
     """
 
     tokens: list[str] = field(repr=False)
     lowercase: bool
     strip_accents: bool
-    special: Mapping[str, str] = field(default_factory=lambda: dict(tokenizer_files.ROLES))
+    special: Mapping[str, str] = field(default_factory=lambda: dict(BERT_NAMES))
     added: tuple[Mapping[str, Any], ...] = ()
-    clean_text: bool = True
-    handle_chinese_chars: bool = True
-    longest_word: int = LONGEST_WORD
-    continues: str = CONTINUES
+    algorithm: Algorithm = BERT_WORDPIECE
+    template: Template = BERT_TEMPLATE
 
     @classmethod
     def load(cls, source: str | Path, *, lowercase: bool | None = None, strip_accents: bool | None = None) -> Self:
-        """Read a vocab.txt, a tokenizer.json, or a folder that has one of them.
+        """Read a tokenizer.json, a vocab.txt, a vocab.json with its merges.txt, or a folder that has one of them.
 
         The two switches matter for a bare vocab.txt only, which does not say how it was made; see `tokenizer_files`.
         Errors: BertctlError for a missing file, another kind of tokenizer, duplicate pieces, or switches that disagree.
         """
-        return cls(**tokenizer_files.read(Path(source), lowercase=lowercase, strip_accents=strip_accents))
+        file = tokenizer_files.file_of(Path(source))
+        tokenizer = cls(**tokenizer_files.read(file, lowercase=lowercase, strip_accents=strip_accents))
+        try:
+            tokenizer._library  # noqa: B018 - built now, so that a part the library does not know ends here
+        except Exception as error:  # noqa: BLE001 - the library raises bare ones
+            raise BertctlError(f"{file}: is not as the tokenizers library writes it: {error}") from None
+        return tokenizer
 
     def save(self, folder: Path) -> None:
-        """Write tokenizer.json, vocab.txt and tokenizer_config.json, as `AutoTokenizer` reads them."""
+        """Write tokenizer.json, tokenizer_config.json and the family's vocabulary files, as `AutoTokenizer` reads
+        them."""
         tokenizer_files.write(self, folder)
 
     @cached_property
@@ -76,25 +73,30 @@ class Tokenizer:
     def vocab_size(self) -> int:
         return len(self.tokens)
 
+    @cached_property
+    def role_ids(self) -> dict[str, int]:
+        """pad, unk, cls, sep, mask -> id."""
+        return {role: self.ids[name] for role, name in self.special.items()}
+
     @property
     def pad_id(self) -> int:
-        return self.ids[self.special["pad"]]
+        return self.role_ids["pad"]
 
     @property
     def unk_id(self) -> int:
-        return self.ids[self.special["unk"]]
+        return self.role_ids["unk"]
 
     @property
     def cls_id(self) -> int:
-        return self.ids[self.special["cls"]]
+        return self.role_ids["cls"]
 
     @property
     def sep_id(self) -> int:
-        return self.ids[self.special["sep"]]
+        return self.role_ids["sep"]
 
     @property
     def mask_id(self) -> int:
-        return self.ids[self.special["mask"]]
+        return self.role_ids["mask"]
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
@@ -105,18 +107,44 @@ class Tokenizer:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the vocabulary and everything else that decides which ids a text gets."""
-        switches = [self.lowercase, self.strip_accents, self.clean_text, self.handle_chinese_chars, self.longest_word]
-        parts = [self.tokens, switches, self.continues, dict(self.special), [dict(entry) for entry in self.added]]
+        switches = [self.lowercase, self.strip_accents, *self.algorithm.identity()]
+        added = [dict(entry) for entry in self.added]
+        parts = [self.tokens, switches, self.algorithm.continues, dict(self.special), added]
+        if self.template != BERT_TEMPLATE:
+            parts.append(vars(self.template))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
+    def join(self, *segments: Sequence[int]) -> Joined:
+        """One or two segments of piece ids with the family's special tokens around them."""
+        return self.template.join(segments, self.role_ids)
+
+    def special_count(self, segments: int) -> int:
+        """How many special tokens `join` adds to 1 or 2 segments."""
+        return self.template.count(segments)
+
+    def word_starts(self, ids: np.ndarray) -> np.ndarray:
+        """[N] bool for the pieces [N] of one text: the piece begins a word. Blanks belong to the word behind them."""
+        opens_word, is_blank, is_special = self._openings
+        starts: np.ndarray = opens_word[ids]
+        starts[1:] &= ~is_blank[ids[:-1]]
+        starts |= is_special[ids]
+        starts[:1] = True
+        return starts
+
     @cached_property
-    def starts_word(self) -> np.ndarray:
-        """[vocab_size] bool: the piece begins a word, as BERT's pre-tokeniser cuts words (it has no `##`)."""
-        return np.array([not token.startswith(self.continues) for token in self.tokens], dtype=bool)
+    def _openings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """[vocab_size] bool each: the piece begins a word; it is nothing but blanks; it is special."""
+        texts = [self.algorithm.opening(token) for token in self.tokens]
+        columns = ([opens(text), text.isspace(), i in self.special_ids] for i, text in enumerate(texts))
+        opens_word, is_blank, is_special = np.array(list(columns), dtype=bool).T.copy()
+        return opens_word, is_blank, is_special
 
     def encode(self, texts: Sequence[str], *, allow_special: bool = False) -> list[Pieces]:
         """Ids and places of every text; `allow_special` makes a literal `[MASK]` the mask token."""
-        return [self._pieces(encoding) for encoding in self._encode_batch(texts, allow_special)]
+        library = self._library_with_special if allow_special else self._library
+        clean = _without_surrogates(texts)
+        encodings = library.encode_batch(clean, add_special_tokens=False)
+        return [self._pieces(text, encoding) for text, encoding in zip(clean, encodings, strict=True)]
 
     def encode_ids(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Ids only, [N] int32 each: what corpora need, at about twice the speed of `encode`."""
@@ -124,81 +152,65 @@ class Tokenizer:
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """Ids per sentence and word; a word that BERT's rules would delete becomes [UNK], so labels stay aligned."""
-        words = [_without_surrogates(sentence) for sentence in sentences]
+        """Ids per sentence and word, each as it stands behind a blank; a word that would be deleted becomes [UNK], so
+        labels stay aligned."""
+        words = [[self._behind_blank(word) for word in _without_surrogates(sentence)] for sentence in sentences]
         encodings = self._library.encode_batch(words, is_pretokenized=True, add_special_tokens=False)
         return [self._by_word(e, len(sentence)) for e, sentence in zip(encodings, sentences, strict=True)]
+
+    def _behind_blank(self, word: str) -> str:
+        return f" {word}" if self.algorithm.blanks_in_pieces and word and word[0] != " " else word
 
     def _by_word(self, encoding: tokenizers.Encoding, words: int) -> list[list[int]]:
         ids: list[list[int]] = [[] for _ in range(words)]
         for token, word in zip(encoding.ids, encoding.word_ids, strict=True):
-            if word is not None:  # only tokens of a post-processor have no word, and none is asked for
+            if word is not None:  # only tokens of a post-processor have no word, and there is none
                 ids[word].append(token)
         return [pieces or [self.unk_id] for pieces in ids]
 
-    def _encode_batch(self, texts: Sequence[str], allow_special: bool) -> list[tokenizers.Encoding]:
-        library = self._library_with_special if allow_special else self._library
-        encodings: list[tokenizers.Encoding] = library.encode_batch(
-            _without_surrogates(texts), add_special_tokens=False
-        )
-        return encodings
-
-    def _pieces(self, encoding: tokenizers.Encoding) -> Pieces:
+    def _pieces(self, text: str, encoding: tokenizers.Encoding) -> Pieces:
         ids = np.array(encoding.ids, dtype=np.int32)
         places = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
-        return Pieces(ids, places[:, 0], places[:, 1], self.starts_word[ids])
+        places = without_blanks(text, places)
+        return Pieces(ids, places[:, 0], places[:, 1], self.word_starts(ids))
 
-    def specification(self, *, with_special: bool) -> dict[str, Any]:
-        """The content of tokenizer.json; without the special tokens it cannot turn text into control ids."""
-        kept = [dict(entry) for entry in self.added if with_special or not entry["special"]]
-        named = {entry["content"] for entry in kept}
-        roles = [_added(self.ids[name], name) for name in self.special.values() if with_special and name not in named]
+    def specification(self) -> dict[str, Any]:
+        """The content of tokenizer.json."""
+        named = {entry["content"] for entry in self.added}
+        roles = [added_token(self.ids[name], name) for name in self.special.values() if name not in named]
+        parts = self.algorithm.parts(
+            self.tokens, self.special["unk"], lowercase=self.lowercase, strip_accents=self.strip_accents
+        )
         return {
             "version": "1.0",
             "truncation": None,
             "padding": None,
-            "added_tokens": sorted([*roles, *kept], key=lambda entry: entry["id"]),
-            "normalizer": self._normalizer(),
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": self._post_processor(),
-            "decoder": {"type": "WordPiece", "prefix": self.continues, "cleanup": True},
-            "model": self._model(),
-        }
-
-    def _normalizer(self) -> dict[str, Any]:
-        return {
-            "type": "BertNormalizer",
-            "clean_text": self.clean_text,
-            "handle_chinese_chars": self.handle_chinese_chars,
-            "strip_accents": self.strip_accents,
-            "lowercase": self.lowercase,
-        }
-
-    def _post_processor(self) -> dict[str, Any]:
-        sep, cls = self.special["sep"], self.special["cls"]
-        return {"type": "BertProcessing", "sep": [sep, self.sep_id], "cls": [cls, self.cls_id]}
-
-    def _model(self) -> dict[str, Any]:
-        return {
-            "type": "WordPiece",
-            "unk_token": self.special["unk"],
-            "continuing_subword_prefix": self.continues,
-            "max_input_chars_per_word": self.longest_word,
-            "vocab": self.ids,
+            "added_tokens": sorted([*roles, *map(dict, self.added)], key=lambda entry: entry["id"]),
+            "normalizer": parts["normalizer"],
+            "pre_tokenizer": parts["pre_tokenizer"],
+            "post_processor": post_processor(self.template, self.special, self.role_ids),
+            "decoder": parts["decoder"],
+            "model": parts["model"],
         }
 
     @cached_property
     def _library(self) -> tokenizers.Tokenizer:
-        return tokenizers.Tokenizer.from_str(json.dumps(self.specification(with_special=False)))
+        """Knows no special token: none is matched as a whole, and no piece of a text is called like one."""
+        tokens = [f"{HIDDEN}{token}" if i in self.special_ids else token for i, token in enumerate(self.tokens)]
+        parts = self.algorithm.parts(
+            tokens, tokens[self.unk_id], lowercase=self.lowercase, strip_accents=self.strip_accents
+        )
+        plain = [dict(entry) for entry in self.added if not entry["special"]]
+        return _built(parts | {"added_tokens": plain})
 
     @cached_property
     def _library_with_special(self) -> tokenizers.Tokenizer:
-        return tokenizers.Tokenizer.from_str(json.dumps(self.specification(with_special=True)))
+        return _built(self.specification())
 
 
-def _added(token_id: int, content: str) -> dict[str, Any]:
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {"id": token_id, "content": content, **flags}
+def _built(specification: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """Without a post-processor: special tokens are put around by `join`, and blanks are cut off by `without_blanks`."""
+    return tokenizers.Tokenizer.from_str(json.dumps({"version": "1.0", **specification, "post_processor": None}))
 
 
 def _without_surrogates(texts: Sequence[str]) -> list[str]:

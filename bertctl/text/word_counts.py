@@ -15,10 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO
 
-from tokenizers import normalizers, pre_tokenizers
-
 from bertctl import signals
-from bertctl.text.tokenizer import LONGEST_WORD
+from bertctl.text.word_cutters import Cutter
 
 CHARACTERS_PER_FOLD = 1 << 25
 WORDS_IN_MEMORY = 4_000_000
@@ -35,50 +33,46 @@ class WordCounts:
 
 def count_words(
     texts: Iterable[str],
+    cutter: Cutter,
     *,
-    lowercase: bool,
-    strip_accents: bool,
     most_words: int = MOST_WORDS,
     words_in_memory: int = WORDS_IN_MEMORY,
     spill: Path | None = None,
 ) -> WordCounts:
-    """Words as BERT cuts them after normalisation. A word too long to be encoded (over 100 characters) is left out.
+    """Words as `cutter` makes them. One longer than it lets count is left out.
 
     `spill`: folder for what does not fit in memory; the system's temporary one if not given. The files have no name.
     """
-    normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     words: Counter[str] = Counter()
     with _Runs(spill) as runs:
-        for chunks in _chunk_counts(texts):
-            _add_words(chunks, normalizer, words)
+        for stretches in _stretch_counts(texts, cutter):
+            _add_words(stretches, cutter, words)
             if len(words) > words_in_memory:
                 runs.write(words)
                 words.clear()
         return _most_frequent(runs, words, most_words)
 
 
-def _chunk_counts(texts: Iterable[str]) -> Iterator[Counter[str]]:
-    """Counts of the stretches between blanks, raw: BERT's rules then work once on each, not on each occurrence."""
-    chunks: Counter[str] = Counter()
+def _stretch_counts(texts: Iterable[str], cutter: Cutter) -> Iterator[Counter[str]]:
+    """Counts of raw stretches: the rules then work once on each, not on each occurrence."""
+    stretches: Counter[str] = Counter()
     size = 0
     for text in texts:
         signals.check("counting the words of the corpus")
-        chunks.update(text.replace("\n", " ").split(" "))
+        stretches.update(cutter.stretches(text))
         size += len(text)
         if size >= CHARACTERS_PER_FOLD:
-            yield chunks
-            chunks, size = Counter(), 0
-    yield chunks
+            yield stretches
+            stretches, size = Counter(), 0
+    yield stretches
 
 
-def _add_words(chunks: Counter[str], normalizer: normalizers.Normalizer, words: Counter[str]) -> None:
-    """Cut chunks into words. Those of equal count are done as one text, since a blank never joins words."""
-    cutter = pre_tokenizers.BertPreTokenizer()
-    for count, group in groupby(sorted(chunks.items(), key=itemgetter(1)), key=itemgetter(1)):
+def _add_words(stretches: Counter[str], cutter: Cutter, words: Counter[str]) -> None:
+    """Cut stretches into words, those of equal count at once."""
+    for count, group in groupby(sorted(stretches.items(), key=itemgetter(1)), key=itemgetter(1)):
         signals.check("counting the words of the corpus")
-        text = normalizer.normalize_str(" ".join(chunk for chunk, _ in group))
-        for word, _ in cutter.pre_tokenize_str(text):
-            if len(word) <= LONGEST_WORD:
+        for word in cutter.words([stretch for stretch, _ in group]):
+            if len(word) <= cutter.longest:
                 words[word] += count
 
 

@@ -58,19 +58,27 @@ def write_documents(
     """Split, encode and write; a sentence without a piece (control characters only, say) leaves nothing."""
     for batch in _batches(documents, lambda document: len(document.text)):
         sentences = [split_sentences(document.text, splitter, language) for document in batch]
+        if tokenizer.algorithm.blanks_in_pieces:
+            sentences = [_behind_blanks(document) for document in sentences]
         ids = _encoded([sentence for document in sentences for sentence in document], tokenizer)
         for document in sentences:
             signals.check("writing tokens")
             encoded = [next(ids) for _ in document]
-            writer.add_document([(pieces, tokenizer.starts_word[pieces]) for pieces in encoded])
-            _count(encoded, tokenizer, tally)
+            starts = [tokenizer.word_starts(pieces) for pieces in encoded]
+            writer.add_document(list(zip(encoded, starts, strict=True)))
+            _count(encoded, starts, tokenizer, tally)
 
 
-def _count(encoded: list[np.ndarray], tokenizer: Tokenizer, tally: Tally) -> None:
+def _behind_blanks(sentences: list[str]) -> list[str]:
+    """Inside a text a sentence stands behind a blank, which its first piece then holds; only the first does not."""
+    return [*sentences[:1], *(f" {sentence}" for sentence in sentences[1:])]
+
+
+def _count(encoded: list[np.ndarray], starts: list[np.ndarray], tokenizer: Tokenizer, tally: Tally) -> None:
     if encoded:
         ids = np.concatenate(encoded)
         tally.tokens += len(ids)
-        tally.words += int(tokenizer.starts_word[ids].sum())
+        tally.words += int(np.concatenate(starts).sum())
         tally.unknown += int((ids == tokenizer.unk_id).sum())
 
 

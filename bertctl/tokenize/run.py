@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from bertctl import console
-from bertctl.artifacts import checkpoint
 from bertctl.artifacts.folder import lock, whole_folder
 from bertctl.artifacts.shards import KIND, TokenShardWriter
 from bertctl.errors import BertctlError
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.text.train_wordpiece import learn
-from bertctl.text.word_counts import count_words
+from bertctl.tokenize import vocabulary
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.documents import Documents
 from bertctl.tokenize.encode import Tally, counted, write_documents
@@ -31,7 +29,9 @@ def run(section: TokenizeSection, *, out: Path, seed: int, resume: bool = False)
     with lock(out), whole_folder(out, kind=KIND, inputs=inputs, facts=facts) as temp:
         readings = 1 if section.vocabulary else 2
         with Documents(section.corpus, readings=readings, folder=temp.parent) as documents:
-            tokenizer, learned = _existing(section) if section.vocabulary else _learned(section, documents, temp)
+            tokenizer, facts_learned = (
+                vocabulary.existing(section) if section.vocabulary else vocabulary.learned(section, documents, temp)
+            )
             tokenizer.save(temp)
             counts, tally, seconds = _write(section, documents, tokenizer, temp)
         inputs |= {"corpus": tally.digest.hexdigest(), "vocabulary": tokenizer.hash}
@@ -41,41 +41,10 @@ def run(section: TokenizeSection, *, out: Path, seed: int, resume: bool = False)
             "language": section.language,
             **counts,
         }
-        result = _result(tokenizer, learned, counts, tally, seconds) | {"seconds": time.monotonic() - started}
+        result = _result(tokenizer, facts_learned, counts, tally, seconds) | {"seconds": time.monotonic() - started}
         (temp / "result.json").write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
     _show(result)
     return result
-
-
-def _existing(section: TokenizeSection) -> tuple[Tokenizer, dict[str, Any]]:
-    source = section.vocabulary or ""
-    path = Path(source) if Path(source).exists() else checkpoint.resolve_model(source)
-    return Tokenizer.load(path, lowercase=section.lowercase, strip_accents=section.strip_accents), {}
-
-
-def _learned(section: TokenizeSection, documents: Documents, spill: Path) -> tuple[Tokenizer, dict[str, Any]]:
-    """Read the corpus once and learn its vocabulary."""
-    lowercase = True if section.lowercase is None else section.lowercase
-    strip_accents = lowercase if section.strip_accents is None else section.strip_accents
-    started = time.monotonic()
-    with console.Progress("counting words", "bytes") as progress:
-        texts = (document.text for document in counted(documents, Tally(), progress))
-        counts = count_words(texts, lowercase=lowercase, strip_accents=strip_accents, spill=spill).counts
-    assert section.vocab_size is not None
-    learned = learn(
-        counts,
-        vocab_size=section.vocab_size,
-        lowercase=lowercase,
-        strip_accents=strip_accents,
-        min_frequency=section.min_frequency,
-    )
-    return learned.tokenizer, {
-        "vocab_size_asked": section.vocab_size,
-        "distinct_words": learned.words,
-        "characters": learned.characters,
-        "characters_left_out": learned.characters_left_out,
-        "vocabulary_seconds": time.monotonic() - started,
-    }
 
 
 def _write(
@@ -90,7 +59,9 @@ def _write(
         counts = writer.close()
         seconds = progress.clock() - progress.started
     if not tally.tokens:
-        raise BertctlError("the corpus holds no word: BERT's rules leave nothing of its control characters and blanks")
+        raise BertctlError(
+            "the corpus holds no word: the tokenizer's rules leave nothing of its control characters and blanks"
+        )
     return counts, tally, seconds
 
 
@@ -100,6 +71,7 @@ def _result(
     return {
         "vocab_size": tokenizer.vocab_size,
         **learned,
+        "algorithm": tokenizer.algorithm.name,
         "lowercase": tokenizer.lowercase,
         "strip_accents": tokenizer.strip_accents,
         "documents_read": tally.documents_read,

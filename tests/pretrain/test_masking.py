@@ -6,6 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertctl.pretrain.masking import Masking, mask_tokens, ordinary_ids
+from bertctl.text.algorithms import Unigram
+from bertctl.text.special import BERT_NAMES
+from bertctl.text.tokenizer import Tokenizer
+from bertctl.text.train_byte_bpe import train_byte_bpe
 
 VOCABULARY, SPECIAL = 100, (0, 1, 2, 3, 4)
 PAD, CLS, SEP, MASK = 0, 2, 3, 4
@@ -109,6 +113,37 @@ def test_whole_words_are_chosen_or_not_in_a_thousand_draws():
         pieces += chosen.sum()
     assert split == 0
     assert abs(pieces / 10_000 - 0.3) < 0.06  # a budget of 3 pieces in words of 2 and 3
+
+
+def byte_bpe():
+    return train_byte_bpe(["un wanted ed play ing play ing"] * 3, vocab_size=275)
+
+
+def metaspace():
+    pieces = [*BERT_NAMES.values(), "\u2581", "\u2581un", "want", "ed", "\u2581play", "ing", *"abdegilnptuwy"]
+    cutter = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+    scores = (*[0.0] * 5, *[-3.0] * 6, *[-9.0] * 13)
+    return Tokenizer(pieces, False, False, algorithm=Unigram(scores, 1, None, cutter, None))
+
+
+@pytest.mark.parametrize("make", [byte_bpe, metaspace])
+def test_words_of_bytes_and_metaspace_stay_whole_too(make):
+    """huggingface/transformers#11768: a rule that knows `##` only had masked single pieces for weeks."""
+    tokenizer = make()
+    text = " ".join(["unwanted playing"] * 8)
+    pieces = tokenizer.encode([text])[0]
+    owners = np.array([text[:end].count(" ") for end in pieces.ends])  # which word, by the blanks in front of it
+    assert (np.bincount(owners) > 1).all()
+    ids, eligible = pieces.ids[None].astype(np.int64), np.ones((1, len(pieces.ids)), dtype=bool)
+    rules = Masking(tokenizer.mask_id, ordinary_ids(tokenizer.vocab_size, tokenizer.special_ids), unit="word")
+    shares = []
+    for number in range(1000):
+        rows = np.array([number]), np.array([0])
+        _, chosen = mask_tokens(ids, eligible, pieces.word_starts[None], *rows, masking=rules, seed=0)
+        hidden = np.bincount(owners, weights=chosen[0])
+        assert set(hidden / np.bincount(owners)) <= {0, 1}
+        shares.append(chosen.mean())
+    assert abs(np.mean(shares) - 0.15) < 0.02
 
 
 def test_whole_word_share_is_right_on_long_examples():

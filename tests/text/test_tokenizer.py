@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
+from bertctl.text.algorithms import WordPiece
 from bertctl.text.tokenizer import Tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -143,7 +144,7 @@ def test_the_hash_covers_everything_that_changes_ids():
         Tokenizer(tokens, lowercase=False, strip_accents=True),
         Tokenizer(tokens, lowercase=True, strip_accents=False),
         Tokenizer([*tokens[:-2], tokens[-1], tokens[-2]], lowercase=True, strip_accents=True),
-        Tokenizer(tokens, lowercase=True, strip_accents=True, handle_chinese_chars=False),
+        Tokenizer(tokens, lowercase=True, strip_accents=True, algorithm=WordPiece(handle_chinese_chars=False)),
     ]
     assert len({base.hash, *(other.hash for other in others)}) == 5
     assert base.hash == Tokenizer(list(tokens), lowercase=True, strip_accents=True).hash

@@ -127,7 +127,8 @@ def test_added_tokens_keep_their_ids_and_meaning(minilm_folder, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": {"type": "BPE"}}, "model is BPE, expected WordPiece"),
+        ({"model": {"type": "WordLevel"}}, "model is WordLevel, expected WordPiece, BPE, Unigram"),
+        ({"model": {"type": "BPE"}}, "pre_tokenizer is BertPreTokenizer, expected ByteLevel with BPE"),
         ({"pre_tokenizer": {"type": "Metaspace"}}, "pre_tokenizer is Metaspace, expected BertPreTokenizer"),
         ({"normalizer": None}, "normalizer is None, expected BertNormalizer"),
     ],

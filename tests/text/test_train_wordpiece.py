@@ -13,8 +13,10 @@ from tokenizers import BertWordPieceTokenizer
 
 from bertctl.errors import BertctlError
 from bertctl.text.train_wordpiece import learn, train_wordpiece
+from bertctl.text.word_cutters import BertWords
 
 LOW = ["low lower lowest", "new newer newest"]
+AS_IS = BertWords(lowercase=False, strip_accents=False)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -59,11 +61,11 @@ def test_merges_are_those_of_the_blackboard(counts, more, min_frequency):
     counts = dict(sorted(counts.items()))
     alphabet = {c for word in counts for c in word} | {"##" + c for word in counts for c in word[1:]}
     size = len(alphabet) + more
-    learned = learn(counts, vocab_size=size + 5, lowercase=False, strip_accents=False, min_frequency=1)
+    learned = learn(counts, AS_IS, vocab_size=size + 5, min_frequency=1)
     assert learned.tokenizer.tokens == [*SPECIAL, *slow_merges(counts, size, 1)]
     frequent = {c for c in alphabet if sum(n * word.count(c) for word, n in counts.items()) >= min_frequency}
     if frequent >= {c for c in alphabet if len(c) == 1}:
-        learned = learn(counts, vocab_size=size + 5, lowercase=False, strip_accents=False, min_frequency=min_frequency)
+        learned = learn(counts, AS_IS, vocab_size=size + 5, min_frequency=min_frequency)
         assert learned.tokenizer.tokens == [*SPECIAL, *slow_merges(counts, size, min_frequency)]
 
 
@@ -96,7 +98,7 @@ def test_every_word_of_the_text_can_be_written(real_texts, trained):
 
 
 def test_rare_characters_are_left_out_and_counted():
-    learned = learn({"aa": 5, "b": 1}, vocab_size=10, lowercase=True, strip_accents=True, min_frequency=2)
+    learned = learn({"aa": 5, "b": 1}, AS_IS, vocab_size=10, min_frequency=2)
     assert (learned.characters, learned.characters_left_out, learned.words) == (1, 1, 1)
     assert learned.tokenizer.tokens == [*SPECIAL, "a", "##a", "aa"]
 

@@ -10,10 +10,11 @@ from bertctl import signals
 from bertctl.errors import Stopped
 from bertctl.text import word_counts
 from bertctl.text.word_counts import count_words
+from bertctl.text.word_cutters import BertWords
 
 
 def count(texts, **limits):
-    return count_words(texts, lowercase=True, strip_accents=True, **limits)
+    return count_words(texts, BertWords(lowercase=True, strip_accents=True), **limits)
 
 
 def test_counts_equal_the_plain_python_tokenizer(real_texts, odd_texts):

