@@ -34,7 +34,8 @@ class EncoderConfig:
     `type_vocab_size` 0 leaves the segment embeddings out (DistilBERT, arXiv:1910.01108). `position_after_padding`
     counts places from `pad_token_id` + 1 (RoBERTa, arXiv:1907.11692). `layer_sharing` says which part of a layer all
     layers of a group have in common; there are `num_hidden_groups` of these (ALBERT). `pooling` is how heads for whole
-    texts see one: cls through a dense layer with `pooler_act`, attention by learned weights, mean and max as they are.
+    texts see one: cls through a dense layer with `pooler_act`, attention by learned weights, mean and max as they are;
+    with `label_transform` all are as they are, and every head for labels starts with a dense layer and a norm instead.
     `attention` is the kind of each layer, over and over, and is kept in its shortest form. Errors: ValueError for
     fields that do not fit each other.
     """
@@ -74,6 +75,7 @@ class EncoderConfig:
     skip_first_norm: bool = False
     feed_forward: FeedForward = "mlp"
     use_bias: bool = True
+    label_transform: bool = False
 
     def __post_init__(self) -> None:
         for name in COUNTS:

@@ -70,7 +70,7 @@ def max_pool(hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
 def build_pooler(config: EncoderConfig) -> nn.Module | None:
     """The pooling's own layer, if it has one."""
     if config.pooling == "cls":
-        return Pooler(config.hidden_size, config.pooler_act)
+        return None if config.label_transform else Pooler(config.hidden_size, config.pooler_act)
     return AttentionPooler(config.hidden_size) if config.pooling == "attention" else None
 
 

@@ -20,7 +20,7 @@ class MaskedLMHead(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width = config.embedding_size or config.hidden_size
-        self.transform = nn.Linear(config.hidden_size, width)
+        self.transform = nn.Linear(config.hidden_size, width, bias=config.use_bias)
         self.act = ACTIVATIONS[config.hidden_act]
         self.norm = build_norm(config, width)
         self.bias = nn.Parameter(nn.init.zeros_(self.transform.weight.new_empty(config.vocab_size)))
@@ -30,17 +30,33 @@ class MaskedLMHead(nn.Module):
         return nn.functional.linear(self.norm(self.act(self.transform(hidden))), word_embeddings, self.bias)
 
 
+class Transform(nn.Module):
+    """norm(act(W h)). Source: the prediction head of ModernBERT's released code, arXiv:2412.13663."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
+        self.act = ACTIVATIONS[config.hidden_act]
+        self.norm = build_norm(config, config.hidden_size)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[..., E] -> [..., E]."""
+        return self.norm(self.act(self.dense(hidden)))
+
+
 class LabelHead(nn.Module):
-    """Dropout and one linear layer: for pooled vectors [B, E] or for every token [B, T, E]."""
+    """Dropout and one linear layer: for pooled vectors [B, E] or for every token [B, T, E]; after a `Transform` if the
+    config has `label_transform`."""
 
     def __init__(self, config: EncoderConfig, num_labels: int) -> None:
         super().__init__()
+        self.transform = Transform(config) if config.label_transform else nn.Identity()
         self.dropout: nn.Module = nn.Dropout(config.hidden_dropout_prob)
         self.output = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[..., E] -> [..., C]."""
-        return self.output(self.dropout(hidden))
+        return self.output(self.dropout(self.transform(hidden)))
 
 
 class PlainHead(LabelHead):

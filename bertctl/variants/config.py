@@ -65,8 +65,8 @@ class EncoderSection(Section):
     local_rope_theta: float | None = Field(default=None, gt=1)
     """The same for layers that see a window only; rope_theta if not given."""
     relative_position: RelativePosition | None = None
-    """What the distance of two tokens adds to their score: nothing, a bias for each bucket of distances (bucketed, as T5
-    and MPNet), or products of contents and positions (disentangled, as DeBERTa)."""
+    """What the distance of two tokens adds to their score: nothing, a bias for each bucket of distances (bucketed, as
+    T5 and MPNet), or products of contents and positions (disentangled, as DeBERTa)."""
     relative_buckets: int | None = Field(default=None, ge=4)
     """Buckets that distances fall into; near ones have one each."""
     relative_max_distance: int | None = Field(default=None, ge=2)

@@ -7,6 +7,7 @@ from typing import Any
 from bertctl.encoder.config import EncoderConfig
 
 Fields = dict[str, Any]
+Pair = tuple[str | tuple[str, ...], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,9 +17,10 @@ class Family:
     `sizes` maps a preset's name to the fields of `EncoderConfig` in which it differs from `common`. `to_hf` writes the
     fields of config.json, or None for an encoder that this family's published code cannot express; `from_hf` reads
     them. `tensor_names` pairs our module path with theirs: `{n}` is the layer, `{group}` its group of layers that share
-    weights, `{base}` the prefix that a checkpoint with a head puts before its encoder; `renamed` holds the pairs that a
-    set of heads names otherwise. `decoder` is the output matrix of their masked-LM head, which is the word embeddings.
-    `architectures` names the published class for a set of heads.
+    weights, `{base}` the prefix that a checkpoint with a head puts before its encoder; several paths of ours are stored
+    as one tensor, one below the other. `renamed` holds the pairs that a set of heads names otherwise. `decoder` is the
+    output matrix of their masked-LM head, which is the word embeddings. `architectures` names the published class for
+    a set of heads.
     """
 
     model_type: str
@@ -28,10 +30,10 @@ class Family:
     to_hf: Callable[[EncoderConfig], Fields | None]
     from_hf: Callable[[Fields], EncoderConfig]
     base: str
-    tensor_names: tuple[tuple[str, str], ...]
+    tensor_names: tuple[Pair, ...]
     architectures: Mapping[frozenset[str], str]
     decoder: str = ""
-    renamed: Mapping[frozenset[str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    renamed: Mapping[frozenset[str], tuple[Pair, ...]] = field(default_factory=dict)
 
 
 def expresses(family: Family, config: EncoderConfig, heads: frozenset[str]) -> bool:

@@ -24,7 +24,7 @@ from bertctl.heads.table import HEADS
 from bertctl.variants import embedding_folder
 from bertctl.variants.config import unknown
 from bertctl.variants.family import Family, expresses
-from bertctl.variants.names import tensor_names, tidy
+from bertctl.variants.names import part_of, tensor_names, tidy, together
 from bertctl.variants.table import VARIANTS
 
 if TYPE_CHECKING:
@@ -94,11 +94,8 @@ def named_weights(model: Model) -> dict[str, Tensor]:
     family, _, heads = published(model)
     names = tensor_names(model, family, prefixed=bool(heads))
     elsewhere = "heads.embedding." if "embedding" not in heads else "-"
-    return {
-        names[name]: tensor.detach().contiguous()
-        for name, tensor in model_tensors(model).items()
-        if not name.startswith(elsewhere)
-    }
+    own = {name: tensor for name, tensor in model_tensors(model).items() if not name.startswith(elsewhere)}
+    return {name: tensor.detach().contiguous() for name, tensor in together(own, names).items()}
 
 
 def published(model: Model) -> tuple[Family | None, EncoderConfig, frozenset[str]]:
@@ -197,15 +194,17 @@ def fill(
     with torch.no_grad():
         for name, tensor in own.items():
             part = name.split(".")[1] if name.startswith("heads.") else name.split(".")[0]
-            found = weights.get(names[name]) if part not in changed else None
+            theirs = names[name]
+            found = part_of(weights, theirs) if part not in changed else None
             if found is not None and found.shape == tensor.shape:
                 tensor.copy_(found)
-                used.add(names[name])
+                used.add(theirs.name)
             elif part == "encoder":
-                got = "no such tensor" if found is None else f"shape {tuple(found.shape)}"
-                problems.append(f"{folder}: {names[name]}: got {got}, expected shape {tuple(tensor.shape)}")
+                got = "no such tensor" if found is None else f"shape {tuple(weights[theirs.name].shape)}"
+                whole = (theirs.parts * len(tensor), *tensor.shape[1:])
+                problems.append(f"{folder}: {theirs.name}: got {got}, expected shape {whole}")
             else:
                 new.append(name)
     if problems:
-        raise BertctlError(*problems, hint="config.json and model.safetensors do not belong together")
+        raise BertctlError(*dict.fromkeys(problems), hint="config.json and model.safetensors do not belong together")
     return new, sorted(set(weights) - used)

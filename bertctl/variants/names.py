@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,27 +17,55 @@ OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}  # norms in files converte
 NOT_WEIGHTS = ("position_ids",)
 
 
-def tensor_names(model: Model, family: Family | None, *, prefixed: bool | None = None) -> dict[str, str]:
+class Stored(NamedTuple):
+    """Where a tensor of ours is in a file: number `part` of the `parts` equal ones, one below the other, that the
+    tensor called `name` is made of."""
+
+    name: str
+    part: int = 0
+    parts: int = 1
+
+
+def tensor_names(model: Model, family: Family | None, *, prefixed: bool | None = None) -> dict[str, Stored]:
     """Our name of each tensor of `model` -> the family's; `prefixed`: whether the file has the encoder under the
     family's prefix, by default as published (a bare encoder has none)."""
     own = list(model_tensors(model))
     if family is None:
-        return {name: name for name in own}
+        return {name: Stored(name) for name in own}
     base = family.base if (bool(model.head_outputs) if prefixed is None else prefixed) else ""
-    pairs = (*family.tensor_names, *family.renamed.get(frozenset(model.head_outputs), ()))
-    table = {
-        ours.format(n=n): theirs.format(n=n, group=model.config.group_of(n), base=base)
-        for ours, theirs in pairs
-        for n in range(model.config.num_hidden_layers)
-    }
+    table: dict[str, Stored] = {}
+    for paths, theirs in (*family.tensor_names, *family.renamed.get(frozenset(model.head_outputs), ())):
+        ours = (paths,) if isinstance(paths, str) else paths
+        for n in range(model.config.num_hidden_layers):
+            name = theirs.format(n=n, group=model.config.group_of(n), base=base)
+            table |= {path.format(n=n): Stored(name, part, len(ours)) for part, path in enumerate(ours)}
     return {name: _translate(name, table) for name in own}
 
 
-def _translate(name: str, table: Mapping[str, str]) -> str:
+def _translate(name: str, table: Mapping[str, Stored]) -> Stored:
     """Replace the module path, all but the last part of a tensor's name. A name that no row covers stays ours: it can
     only be met when a file is read for a head that the family does not publish."""
     path, _, leaf = name.rpartition(".")
-    return f"{table[path]}.{leaf}" if path in table else name
+    return table[path]._replace(name=f"{table[path].name}.{leaf}") if path in table else Stored(name)
+
+
+def together(tensors: Mapping[str, Tensor], names: Mapping[str, Stored]) -> dict[str, Tensor]:
+    """Our tensors under the names of a file, those that it stores as one put together."""
+    groups: dict[str, dict[int, Tensor]] = {}
+    for name, tensor in tensors.items():
+        groups.setdefault(names[name].name, {})[names[name].part] = tensor
+    return {
+        name: torch.cat([parts[number] for number in sorted(parts)]) if len(parts) > 1 else parts[0]
+        for name, parts in groups.items()
+    }
+
+
+def part_of(weights: Mapping[str, Tensor], stored: Stored) -> Tensor | None:
+    """The part of a file's tensor that `stored` says; None if there is none, and the whole if it cannot be split."""
+    whole = weights.get(stored.name)
+    if whole is None or stored.parts == 1 or len(whole) % stored.parts:
+        return whole
+    return whole.chunk(stored.parts)[stored.part]
 
 
 def tidy(weights: Mapping[str, Tensor], family: Family | None, folder: Path) -> dict[str, Tensor]:
@@ -61,7 +90,8 @@ def _drop_tied_copy(weights: dict[str, Tensor], family: Family, folder: Path) ->
     matrix = weights.pop(f"{decoder}.weight", None)
     if decoder != head and f"{decoder}.bias" in weights:
         weights.setdefault(f"{head}.bias", weights.pop(f"{decoder}.bias"))
-    words = next((t for name, t in weights.items() if name.endswith("embeddings.word_embeddings.weight")), None)
+    embedding = dict(family.tensor_names)["encoder.embeddings.word"].format(base="")
+    words = next((t for name, t in weights.items() if name.endswith(f"{embedding}.weight")), None)
     if matrix is not None and words is not None and not torch.equal(matrix, words):
         raise BertctlError(
             f"{folder}: {decoder}.weight differs from the word embeddings; untied outputs are not supported"

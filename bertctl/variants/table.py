@@ -5,8 +5,9 @@ from bertctl.variants.bert import BERT
 from bertctl.variants.distilbert import DISTILBERT
 from bertctl.variants.electra import ELECTRA
 from bertctl.variants.family import Family
+from bertctl.variants.modernbert import MODERNBERT
 from bertctl.variants.roberta import ROBERTA
 from bertctl.variants.transformer import TRANSFORMER
 
-FAMILIES = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA, TRANSFORMER)
+FAMILIES = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA, MODERNBERT, TRANSFORMER)
 VARIANTS: dict[str, Family] = {family.model_type: family for family in FAMILIES}

@@ -28,7 +28,12 @@ TINY = {
 CLASSES = [(family, heads, {}) for family in VARIANTS.values() for heads in family.architectures]
 CLASSES += [
     (VARIANTS[name], frozenset(heads), changes)
-    for name, changes in (("albert", {"num_hidden_groups": 2}), ("electra", {"embedding_size": 16}))
+    for name, changes in (
+        ("albert", {"num_hidden_groups": 2}),
+        ("electra", {"embedding_size": 16}),
+        ("modernbert", {"attention_window_tokens": 4, "pooling": "cls"}),
+        ("modernbert", {"attention": ("full", "local"), "attention_window_tokens": 2, "use_bias": True}),
+    )
     for heads in ((), ("masked_lm",), ("sequence",))
 ]
 AUTO = {  # what a user calls for a set of heads
@@ -157,16 +162,22 @@ PUBLISHED_COUNTS = [
     ("electra", "small", 30_522, 0, 13_483_008, None, 13_546_682),
     ("electra", "base", 30_522, 0, 108_891_648, None, 109_514_298),
     ("electra", "large", 30_522, 0, 334_092_288, None, 335_174_458),
+    ("modernbert", "base", 50_368, 50_283, 149_014_272, None, 149_655_232),
+    ("modernbert", "large", 50_368, 50_283, 394_781_696, None, 395_881_664),
 ]
 
 
 def formula(config):
-    """Parameters of an encoder of BERT's kind, from the sizes alone."""
+    """Parameters of an encoder, from the sizes alone."""
     width, inner, narrow = config.hidden_size, config.intermediate_size, config.embedding_size
-    rows = config.vocab_size + config.max_position_embeddings + config.position_offset + config.type_vocab_size
-    embeddings = (rows + 2) * (narrow or width) + (narrow * width + width if narrow else 0)
-    layer = 4 * (width * width + width) + 2 * width + width * inner + inner + inner * width + width + 2 * width
-    return embeddings + (1 if config.layer_sharing == "all" else config.num_hidden_layers) * layer
+    bias = 1 if config.use_bias else 0
+    norm, ups = (1 + bias) * width, 2 if config.feed_forward == "glu" else 1
+    rows = config.vocab_size + config.type_vocab_size
+    rows += config.max_position_embeddings + config.position_offset if config.position == "learned" else 0
+    embeddings = (rows + 1 + bias) * (narrow or width) + (narrow * width + width if narrow else 0)
+    layer = 4 * (width + bias) * width + (ups * (width + bias) + width) * inner + bias * width + 2 * norm
+    outside = (norm if config.norm_place == "pre" else 0) - (norm if config.skip_first_norm else 0)
+    return embeddings + (1 if config.layer_sharing == "all" else config.num_hidden_layers) * layer + outside
 
 
 def count(module):

@@ -1,0 +1,103 @@
+"""What only ModernBERT has: two spellings of its config.json, texts of many windows, refusals."""
+
+import json
+
+import pytest
+import torch
+import transformers
+
+from bertctl.encoder.config import EncoderConfig
+from bertctl.errors import BertctlError
+from bertctl.variants.hf import load_model
+from bertctl.variants.modernbert import COMMON, from_hf, to_hf
+
+RELEASED = {  # the fields of the released base model that say what it computes, at a tiny size
+    "attention_bias": False,
+    "classifier_activation": "gelu",
+    "classifier_bias": False,
+    "classifier_pooling": "mean",
+    "decoder_bias": True,
+    "global_attn_every_n_layers": 3,
+    "global_rope_theta": 160000.0,
+    "hidden_activation": "gelu",
+    "hidden_size": 32,
+    "initializer_range": 0.02,
+    "intermediate_size": 24,
+    "layer_norm_eps": 1e-05,
+    "local_attention": 8,
+    "local_rope_theta": 10000.0,
+    "max_position_embeddings": 512,
+    "mlp_bias": False,
+    "model_type": "modernbert",
+    "norm_bias": False,
+    "norm_eps": 1e-05,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 5,
+    "pad_token_id": 3,
+    "vocab_size": 61,
+}
+
+
+def config(**changes):
+    sizes = {name: RELEASED[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers", "pad_token_id")}
+    sizes |= {"num_attention_heads": 2, "intermediate_size": 24, "max_position_embeddings": 512}
+    return EncoderConfig(**(COMMON | sizes | {"attention_window_tokens": 8} | changes))
+
+
+def test_the_released_spelling_and_that_of_transformers_5_are_one_config():
+    assert from_hf(RELEASED) == config()
+    written = transformers.ModernBertConfig(**RELEASED).to_dict()
+    assert "layer_types" in written
+    assert "global_rope_theta" not in written
+    assert from_hf(written) == config()
+    assert from_hf(to_hf(config())) == config()
+
+
+@torch.no_grad()
+def test_windows_in_a_long_text_are_those_of_transformers(tmp_path):
+    """400 tokens are computed in blocks."""
+    torch.manual_seed(0)
+    theirs = transformers.ModernBertModel(transformers.ModernBertConfig(**RELEASED | {"initializer_range": 0.2})).eval()
+    theirs.save_pretrained(tmp_path)
+    ours = load_model(tmp_path).model.eval()
+    ids = torch.randint(4, 61, (2, 400))
+    mask = torch.arange(400)[None] < torch.tensor([[400], [250]])
+    expected = theirs(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    assert (ours(ids, mask).last_hidden_state - expected)[mask].abs().max().item() <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"decoder_bias": False}, "decoder_bias is false"),
+        ({"norm_bias": True}, "norm_bias is True"),
+        ({"classifier_activation": "relu"}, "classifier_activation is 'relu'"),
+        ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types holds 'chunked_attention'"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type is 'yarn'"),
+        ({"local_attention": 7}, "even number"),
+    ],
+)
+def test_what_this_encoder_cannot_tell_apart_is_refused(changes, words, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(RELEASED | changes))
+    with pytest.raises(BertctlError, match=words):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attention": ("local",)},
+        {"attention": ("full", "full", "local")},
+        {"attention": ("full", "linear")},
+        {"pooling": "max"},
+        {"norm": "rms"},
+        {"feed_forward": "mlp"},
+        {"skip_first_norm": False},
+        {"position": "learned"},
+        {"relative_position": "bucketed"},
+    ],
+)
+def test_what_its_code_cannot_compute_is_not_written_as_modernbert(changes):
+    changed = config(**changes)
+    fields = to_hf(changed)
+    assert fields is None or from_hf(fields) != changed
