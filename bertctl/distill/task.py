@@ -1,6 +1,6 @@
 """Distilling for a task: the teacher is fine-tuned, and fine-tuning's own trainer trains the student."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from bertctl.distill.objective import DistillationObjective, TaskReader
 from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.finetune.data import TaskData, longest_input, open_data
-from bertctl.finetune.run import resolve_training
+from bertctl.finetune.start import resolve_training
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
@@ -41,6 +41,8 @@ class ForTask:
     runtime: Runtime
     seed: int
     teacher: Model
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What the student's dev scores found, such as a temperature."""
 
     @property
     def metric(self) -> str:
@@ -60,7 +62,7 @@ class ForTask:
     @property
     def extra(self) -> dict[str, Any]:
         """What the student's config.json notes, as that of a fine-tuned model."""
-        return self.data.noted
+        return self.data.noted | ({"settings": self.settings} if self.settings else {})
 
     @property
     def longest(self) -> int:
@@ -88,6 +90,7 @@ class ForTask:
         done = train_one(objective.student, objective, self.data, plan, place, self.runtime)
         if finished:  # then nothing was trained now, and the weights are on disk only
             load_model_tensors(objective.student, model_tensors(load_model(place / "model").model))
+        self.settings = done["settings"]
         kept = ("steps", "best_step", "dev", "degenerate", "tokens_per_second")
         return {**{key: done[key] for key in kept}, "scored_split": self.data.scored, "task": self.data.task.name}
 

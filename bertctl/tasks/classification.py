@@ -8,6 +8,7 @@ import numpy as np
 
 from bertctl.metrics.classification import classification_metrics, per_class
 from bertctl.metrics.rows import Metric
+from bertctl.metrics.temperature import fit_temperature, softmax
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.tables import Table, format_of, read_table
 from bertctl.tasks.task import Features, Limits, Prediction, TextExample
@@ -17,6 +18,8 @@ from bertctl.tasks.values import LabelReader, most_frequent, sorted_labels
 from bertctl.text.tokenizer import Tokenizer
 
 LABELS = ("label", "labels", "class", "Quality", "gold_label", "entailment_judgment", "category", "is_duplicate")
+
+TEMPERATURE = "temperature"
 
 
 def read_file(path: Path, data: DataSection, labelled: bool, problems: list[str]) -> list[TextExample]:
@@ -69,6 +72,20 @@ def encode(
     return encode_labelled(examples, tokenizer, limits, number.__getitem__)
 
 
+def tune(
+    examples: Sequence[TextExample],
+    features: Sequence[Features],
+    logits: Sequence[np.ndarray],
+    label_names: Sequence[str],
+) -> dict[str, Any]:
+    """{"temperature"}: the one that makes the log loss on dev least, so that probabilities mean what they say; {} if
+    none does, as where dev has no mistake. What is predicted stays the same."""
+    number = {name: place for place, name in enumerate(label_names)}
+    gold = np.array([number[example.label] for example in examples], dtype=np.int64)
+    found = fit_temperature(mean_over_windows(len(examples), features, logits), gold) if len(gold) else None
+    return {} if found is None else {TEMPERATURE: found}
+
+
 def predictions(
     examples: Sequence[TextExample],
     features: Sequence[Features],
@@ -76,21 +93,17 @@ def predictions(
     label_names: Sequence[str],
     settings: Mapping[str, Any],
 ) -> list[Prediction]:
-    """{"label", "probability", "probabilities": {name: p}} for each example. Shapes: logits [C] each."""
+    """{"label", "probability", "probabilities": {name: p}} for each example, from logits over the `temperature`.
+
+    Shapes: logits [C] each.
+    """
     rows = []
     for values in mean_over_windows(len(examples), features, logits):
-        shares = softmax(values)
+        shares = softmax(values / settings.get(TEMPERATURE, 1.0))
         best = int(shares.argmax())
         named = {name: float(share) for name, share in zip(label_names, shares, strict=True)}
         rows.append({"label": label_names[best], "probability": float(shares[best]), "probabilities": named})
     return rows
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities over the last axis, float64. Shapes: [..., C] -> [..., C]."""
-    shifted = np.asarray(logits, dtype=np.float64)
-    raised = np.exp(shifted - shifted.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)
 
 
 def majority(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bertctl.metrics.rows import Metric
+from bertctl.metrics.temperature import softmax
 from bertctl.tasks.choices import ChoiceExample
-from bertctl.tasks.classification import softmax
 from bertctl.tasks.task import Features, Limits, Prediction, TextExample
 from bertctl.tasks.texts import encode_texts
 from bertctl.tasks.values import most_frequent

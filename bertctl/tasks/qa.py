@@ -11,7 +11,7 @@ import numpy as np
 
 from bertctl.metrics.rows import Metric
 from bertctl.metrics.span import Version, answer_scores, best_span_metrics, best_threshold, span_metrics
-from bertctl.tasks.classification import softmax
+from bertctl.metrics.temperature import softmax
 from bertctl.tasks.offsets import misfit
 from bertctl.tasks.questions import QuestionExample, truth
 from bertctl.tasks.spans import Span, best_spans, null_score

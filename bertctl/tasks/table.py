@@ -47,6 +47,7 @@ TASKS: dict[str, Task] = {
         key=texts.segments,
         input=texts.unlabelled_text,
         encode=classification.encode,
+        tune=classification.tune,
         predictions=classification.predictions,
         majority=classification.majority,
         said=classification.said,

@@ -14,8 +14,8 @@ from bertctl.errors import BertctlError
 from bertctl.metrics.classification import per_class
 from bertctl.metrics.rows import Metric
 from bertctl.metrics.tagging import entities, per_type, tagging_metrics, token_metrics
+from bertctl.metrics.temperature import softmax
 from bertctl.tasks import schemes
-from bertctl.tasks.classification import softmax
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import IGNORED, Features, Limits, Prediction, TokenExample
 from bertctl.tasks.values import most_frequent, sorted_labels

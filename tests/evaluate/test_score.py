@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
 
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import EvaluateSection
+from bertctl.evaluate.predict import predict
 from bertctl.evaluate.run import run
 from bertctl.recipe.load import build_recipe
 
@@ -87,6 +88,23 @@ def test_calibration_and_confusion_are_those_of_scikit_learn(both):
     assert len(worst) == 20
     assert worst == sorted(worst, key=lambda row: -row["loss"])
     assert all(row["gold"] != row["predicted"] for row in worst)
+
+
+def test_the_temperature_of_a_checkpoint_is_used_by_evaluate_and_predict(make_model, both, colours, tmp_path):
+    warm = make_model(
+        {"sequence": 3}, ["red", "green", "blue"], {"task": "classification", "settings": {"temperature": 3}}
+    )
+    found = run(section(model=str(warm), data={"path": str(colours)}), out=tmp_path / "out", seed=0)
+    result, out = both
+    assert found["metrics"] == result["metrics"]
+    assert found["calibration"]["nll"]["value"] != result["calibration"]["nll"]["value"]
+    texts = [line.split("\t")[0] for line in colours.read_text().splitlines()[1:]]
+    predicted = list(predict(warm, texts, format="text"))
+    mine, cold = (rows_of(folder / "predictions.jsonl") for folder in (tmp_path / "out", out))
+    for row, plain, said in zip(mine, cold, predicted, strict=True):
+        raised = np.array(list(plain["probabilities"].values())) ** (1 / 3)
+        assert list(row["probabilities"].values()) == pytest.approx(list(raised / raised.sum()), abs=1e-5)
+        assert said["probabilities"] == pytest.approx(row["probabilities"], abs=1e-5)
 
 
 def test_a_file_of_its_own_predictions_scores_as_the_model(both, classifier, colours, tmp_path):

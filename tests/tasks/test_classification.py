@@ -102,6 +102,33 @@ def test_no_room_at_all_is_refused() -> None:
         classification.encode([TextExample("a", "b", None, "f:1")], TOKENIZER, [], Limits(4))
 
 
+def test_the_temperature_makes_probabilities_mean_what_they_say_and_changes_no_label() -> None:
+    generator = np.random.default_rng(0)
+    true = generator.normal(size=(400, 3))
+    names = ["x", "y", "z"]
+    examples = [TextExample("t", None, names[generator.choice(3, p=softmax(row))], "") for row in true]
+    features = [Features([], [], None, place, 1) for place in range(400)]
+    logits = list(4 * true)  # four times as sure as is right
+    settings = classification.tune(examples, features, logits, names)
+    assert settings["temperature"] == pytest.approx(4.0, rel=0.15)
+    before, after = (classification.predictions(examples, features, logits, names, s) for s in ({}, settings))
+    assert [row["label"] for row in before] == [row["label"] for row in after]
+    expected = softmax(logits[0] / settings["temperature"])
+    assert list(after[0]["probabilities"].values()) == pytest.approx(list(expected), abs=1e-9)
+    cold, warm = (
+        -np.log([row["probabilities"][example.label] for row, example in zip(rows, examples, strict=True)]).mean()
+        for rows in (before, after)
+    )
+    assert warm < cold - 0.1
+
+
+def test_dev_data_without_a_mistake_have_no_temperature() -> None:
+    examples = [TextExample("t", None, label, "") for label in "xy"]
+    features = [Features([], [], None, place, 1) for place in (0, 1)]
+    assert classification.tune(examples, features, [np.array([2.0, 0.0]), np.array([0.0, 1.0])], ["x", "y"]) == {}
+    assert classification.tune([], [], [], ["x", "y"]) == {}
+
+
 def test_predictions_are_names_with_probabilities() -> None:
     logits = [np.array([1.0, 3.0, -1000.0], dtype=np.float32), np.array([900.0, 0.0, 0.0], dtype=np.float32)]
     examples, features = [TextExample("x", None, None, "")] * 2, [Features([], [], None, place, 1) for place in (0, 1)]
