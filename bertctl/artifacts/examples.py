@@ -6,7 +6,7 @@ none. `label`: -1 none; next sentence 0 = B follows A, 1 = B is random (as Huggi
 in order, 1 = swapped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.columns["label"])
 
-    def lengths(self, ids: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
-        """Tokens of the examples `ids` as the encoder sees them: [CLS] A [SEP], and B [SEP] where there is a B."""
+    def lengths(
+        self, ids: NDArray[np.int64] | slice = slice(None), *, special: Callable[[int], int]
+    ) -> NDArray[np.int64]:
+        """Tokens of the examples `ids` as the encoder sees them; `special`: segments -> special tokens around them."""
         a, b = (self.columns[f"{side}_stop"][ids] - self.columns[f"{side}_start"][ids] for side in ("a", "b"))
-        return np.asarray(a + 2 + np.where(b > 0, b + 1, 0))
+        return np.asarray(a + b + np.where(b > 0, special(2), special(1)))
 
 
 def phases(folder: Path) -> list[str]:

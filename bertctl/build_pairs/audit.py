@@ -26,11 +26,11 @@ class Drawn(Examples):
         self.columns = columns
 
 
-def describe(records: Records, *, second_segment: str, sequence_length: int) -> dict[str, Any]:
-    """Counts, label balance, lengths in tokens with [CLS] and [SEP], and the share of padding at full length."""
+def describe(records: Records, tokenizer: Tokenizer, *, second_segment: str, sequence_length: int) -> dict[str, Any]:
+    """Counts, label balance, lengths in tokens with the special ones, and the share of padding at full length."""
     if not len(records):
         return {"examples": 0}
-    lengths = records.lengths()
+    lengths = records.lengths(tokenizer.special_count)
     low, middle, high = np.percentile(lengths, PERCENTILES).tolist()
     return {
         "examples": len(records),

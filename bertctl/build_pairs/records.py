@@ -4,7 +4,7 @@ Legend: R records.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -44,10 +44,10 @@ class Records:
     def __len__(self) -> int:
         return len(self.label)
 
-    def lengths(self) -> np.ndarray:
-        """[R] tokens of each example with [CLS] and one [SEP] after each segment."""
+    def lengths(self, special: Callable[[int], int]) -> np.ndarray:
+        """[R] tokens of each example; `special`: segments -> special tokens around them."""
         b = self.b_stop - self.b_start
-        return self.a_stop - self.a_start + b + 2 + (b > 0)
+        return self.a_stop - self.a_start + b + np.where(b > 0, special(2), special(1))
 
     def columns(self, layout: Layout) -> dict[str, np.ndarray]:
         """The columns as `write_examples` wants them: token indices inside a shard."""

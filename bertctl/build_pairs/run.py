@@ -78,19 +78,20 @@ def _write_phase(
 ) -> dict[str, Any]:
     """Build, write and audit the examples of one length; returns the audit."""
     facts: dict[str, Any] = {"sequence_length": phase.sequence_length}
-    fitting = layout.cut_long(most_text(section, phase), shards)
+    longest = most_text(section, phase, tokenizer)
+    fitting = layout.cut_long(longest, shards)
     for split, numbers in zip(SPLITS, documents, strict=True):
         passes = section.duplicates if split == "train" else 1
         records = concatenate(
             [
-                _build(section, phase, fitting, shards, numbers, f"{seed}/{phase.name}/{split}/{i}")
+                _build(section, longest, fitting, shards, numbers, f"{seed}/{phase.name}/{split}/{i}")
                 for i in range(passes)
             ]
         )
         columns = records.columns(fitting)
         write_examples(folder / f"examples-{phase.name}-{split}.safetensors", columns)
         facts[split] = audit.describe(
-            records, second_segment=section.second_segment, sequence_length=phase.sequence_length
+            records, tokenizer, second_segment=section.second_segment, sequence_length=phase.sequence_length
         )
         audit.show(phase.name, split, facts[split])
         if split == "train":
@@ -101,21 +102,20 @@ def _write_phase(
     return facts
 
 
-def most_text(section: BuildPairsSection, phase: LengthSection) -> int:
-    """Tokens of text in an example: what [CLS] and the one or two [SEP] leave."""
-    return phase.sequence_length - (2 if section.second_segment == "none" else 3)
+def most_text(section: BuildPairsSection, phase: LengthSection, tokenizer: Tokenizer) -> int:
+    """Tokens of text in an example: what the special tokens leave."""
+    return phase.sequence_length - tokenizer.special_count(1 if section.second_segment == "none" else 2)
 
 
 def _build(
     section: BuildPairsSection,
-    phase: LengthSection,
+    longest: int,
     layout: Layout,
     shards: TokenShards,
     documents: np.ndarray,
     key: str,
 ) -> Records:
-    """One pass over `documents`; `key` seeds everything that is drawn."""
-    longest = most_text(section, phase)
+    """One pass over `documents`, `longest` tokens of text an example; `key` seeds everything that is drawn."""
     rng = random.Random(key)
     short = section.short_sequence_probability
     if section.second_segment == "none":

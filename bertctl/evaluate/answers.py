@@ -20,7 +20,7 @@ from bertctl.heads.pooling import POOLINGS
 from bertctl.tasks.batches import collate, feature_logits
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import Features, Limits, Task, TextExample
-from bertctl.tasks.texts import encode_texts, fit
+from bertctl.tasks.texts import encode_texts, fit, framed
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch
 from bertctl.training.runtime import Runtime
@@ -106,11 +106,8 @@ class MaskedTokens(Answerer):
 
     def _features(self, record: Record, place: int) -> Features:
         full = [pieces.ids.tolist() for pieces in self.tokenizer.encode(record.texts(), allow_special=True)]
-        parts = fit(full, self.limits.max_length - 1 - len(full))
-        features = Features([self.tokenizer.cls_id], [0], None, place, sum(map(len, full)))
-        for segment, part in enumerate(parts):
-            features.input_ids += [*part, self.tokenizer.sep_id]
-            features.token_type_ids += [segment] * (len(part) + 1)
+        parts = fit(full, self.limits.max_length - self.tokenizer.special_count(len(full)))
+        features = Features(*framed(parts, self.tokenizer), None, place, sum(map(len, full)))
         features.cut = features.pieces - sum(map(len, parts))
         features.words = [sum(part.count(self.tokenizer.mask_id) for part in full)]
         return features

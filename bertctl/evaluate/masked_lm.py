@@ -156,7 +156,7 @@ def score_text(
     rows: list[NDArray[np.float64]] = []
     scorer = TextScorer(objective, tokenizer, section, seed, runtime)
     with Progress("evaluate masked_lm", "tokens") as progress:
-        for windows in grouped(token_windows(section.data, tokenizer, max_length - 2)):
+        for windows in grouped(token_windows(section.data, tokenizer, max_length - tokenizer.special_count(1))):
             rows.append(scorer.rows(windows, first=sum(map(len, rows))))
             for window in windows:
                 counts += np.bincount(window[0], minlength=tokenizer.vocab_size)
@@ -239,11 +239,13 @@ class TextScorer:
         return found
 
     def _batch_rows(self, windows: list[Window], numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        cls, sep = self.tokenizer.cls_id, self.tokenizer.sep_id
+        joined = [self.tokenizer.join(ids.tolist()) for ids, _ in windows]
+        before = joined[0].starts[0]
+        after = self.tokenizer.special_count(1) - before
         columns = {
-            "input_ids": [[cls, *ids, sep] for ids, _ in windows],
-            "eligible": [[0, *self.ordinary[ids], 0] for ids, _ in windows],
-            "word_starts": [[0, *starts, 0] for _, starts in windows],
+            "input_ids": [one.ids for one in joined],
+            "eligible": [[*[0] * before, *self.ordinary[ids], *[0] * after] for ids, _ in windows],
+            "word_starts": [[*[0] * before, *starts, *[0] * after] for _, starts in windows],
         }
         arrays = pad_batch(columns, {"input_ids": self.tokenizer.pad_id}, multiple=1)
         ids = arrays["input_ids"]

@@ -46,35 +46,33 @@ class ExampleReader:
     @cached_property
     def longest(self) -> int:
         """Tokens of the longest example; no batch is wider, so an encoder that reads so many reads them all."""
-        return int(self.examples.lengths().max(initial=0))
+        return int(self.lengths().max(initial=0))
+
+    def lengths(self, ids: Ids | slice = slice(None)) -> NDArray[np.int64]:
+        """Tokens of the examples `ids`, special ones included."""
+        return self.examples.lengths(ids, special=self.tokenizer.special_count)
 
     def rows(self, ids: Ids) -> Rows:
         """The examples `ids` [B], in that order."""
         columns = {name: column[ids] for name, column in self.examples.columns.items()}
-        lengths = self.examples.lengths(ids)
+        lengths = self.lengths(ids)
         width = min(-(-int(lengths.max()) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE, self.longest)
         input_ids = np.full((len(ids), width), self.tokenizer.pad_id, dtype=np.int64)
         token_type_ids = np.zeros_like(input_ids)
         word_starts, special = np.zeros(input_ids.shape, dtype=bool), np.zeros(input_ids.shape, dtype=bool)
         for row in range(len(ids)):
-            place = self._special(row, 0, self.tokenizer.cls_id, input_ids, special)
             sides = ("a", "b") if columns["b_stop"][row] > columns["b_start"][row] else ("a",)
-            for segment, side in enumerate(sides):
-                begin = place
+            spans = [(int(columns[f"{side}_start"][row]), int(columns[f"{side}_stop"][row])) for side in sides]
+            frame = self.tokenizer.template.frame([stop - start for start, stop in spans])
+            for side, (start, stop), begin in zip(sides, spans, frame.starts, strict=True):
                 shard = self.shards.shards[columns[f"{side}_shard"][row]]
-                start, stop = int(columns[f"{side}_start"][row]), int(columns[f"{side}_stop"][row])
-                place += stop - start
-                input_ids[row, begin:place] = shard.tokens[start:stop]
-                word_starts[row, begin:place] = shard.words(start, stop)
-                place = self._special(row, place, self.tokenizer.sep_id, input_ids, special)
-                token_type_ids[row, begin:place] = segment
+                input_ids[row, begin : begin + stop - start] = shard.tokens[start:stop]
+                word_starts[row, begin : begin + stop - start] = shard.words(start, stop)
+            for place, role in frame.special:
+                input_ids[row, place], special[row, place] = self.tokenizer.role_ids[role], True
+            token_type_ids[row, frame.second : frame.length] = self.tokenizer.template.second_type
         real = np.arange(width)[None, :] < lengths[:, None]
         return Rows(input_ids, real, token_type_ids, word_starts, special)
-
-    @staticmethod
-    def _special(row: int, place: int, token: int, input_ids: Ids, special: Flags) -> int:
-        input_ids[row, place], special[row, place] = token, True
-        return place + 1
 
     def labels(self, ids: Ids) -> NDArray[np.int64]:
         """Labels of the sentence pairs [B]; -1 where there is no pair."""
@@ -148,7 +146,7 @@ class MaskedBatches:
         window, place = divmod(step - phase.first, WINDOW_STEPS)
         epochs, ids = step_examples(window + 1, WINDOW_STEPS * self.batch_size, len(phase.reader), self.seed)
         turn = shuffled(np.array([place]), WINDOW_STEPS, seed=mix(self.seed, 2), epoch=window).item()
-        order = np.argsort(phase.reader.examples.lengths(ids), kind="stable")
+        order = np.argsort(phase.reader.lengths(ids), kind="stable")
         chosen = order[turn * self.batch_size : (turn + 1) * self.batch_size]
         return epochs[chosen], ids[chosen]
 

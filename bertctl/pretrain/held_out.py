@@ -47,7 +47,7 @@ def score_rows(
     size."""
     objective.eval()
     rows = np.zeros((len(ids), len(objective.columns)))
-    order = np.argsort(-reader.examples.lengths(ids), kind="stable")  # like lengths together: little padding
+    order = np.argsort(-reader.lengths(ids), kind="stable")  # like lengths together: little padding
     with torch.inference_mode():
         for begin in range(0, len(ids), batch_size):
             signals.check("scoring held-out examples")

@@ -19,7 +19,6 @@ from bertctl.text.tokenizer import Pieces, Tokenizer
 from bertctl.text.windows import Window, word_windows
 
 DEFAULT_OVERLAP = 128  # word pieces: the overlap that the question answering script of transformers calls a stride
-SPECIAL = 3  # [CLS] and two [SEP]
 MOST_ANSWER_PIECES = 30  # max_answer_length of BERT's own script
 JOINERS = "\u200c\u200d"
 CLS = 0  # the position of [CLS]
@@ -68,8 +67,9 @@ def encode(
     texts = list(dict.fromkeys(example.context for example in examples))
     contexts = dict(zip(texts, map(context_of, texts, tokenizer.encode(texts)), strict=True))
     questions = [ids.tolist() for ids in tokenizer.encode_ids([example.question for example in examples])]
-    most = most_of_question(limits)
-    rooms = [limits.max_length - SPECIAL - min(len(ids), most) for ids in questions]
+    room = limits.max_length - tokenizer.special_count(2)
+    most = most_of_question(room, limits)
+    rooms = [room - min(len(ids), most) for ids in questions]
     check_overlaps(examples, rooms, limits)
     features = []
     for place, (example, ids, room) in enumerate(zip(examples, questions, rooms, strict=True)):
@@ -86,14 +86,15 @@ def encode(
     return features
 
 
-def most_of_question(limits: Limits) -> int:
-    """Pieces that a question may take: half of what the special tokens leave. Errors: BertctlError if that is none."""
-    most = (limits.max_length - SPECIAL) // 2
-    if most < 1:
+def most_of_question(room: int, limits: Limits) -> int:
+    """Pieces that a question may take of `room`, which is what the special tokens leave: half of it. Errors:
+    BertctlError if that is none."""
+    if room < 2:
+        least = limits.max_length - room + 2
         raise BertctlError(
-            f"max_length: got {limits.max_length}, expected at least {SPECIAL + 2}, to hold a question and its context"
+            f"max_length: got {limits.max_length}, expected at least {least}, to hold a question and its context"
         )
-    return most
+    return room // 2
 
 
 def check_overlaps(examples: Sequence[QuestionExample], rooms: Sequence[int], limits: Limits) -> None:
@@ -126,15 +127,14 @@ def _window(
 ) -> Features:
     """The feature that shows the pieces of a window."""
     shown = context.ids[window.start : window.stop]
-    input_ids = [tokenizer.cls_id, *question, tokenizer.sep_id, *shown, tokenizer.sep_id]
-    first = len(question) + 2
+    joined = tokenizer.join(question, shown)
+    first = joined.starts[1]
     labels = [IGNORED, IGNORED]
     if target is not None:
         inside = window.start <= target[0] and target[1] < window.stop
         labels = [piece - window.start + first for piece in target] if inside else [CLS, CLS]
-    types = [0] * first + [1] * (len(shown) + 1)
     positions, spans = list(range(first, first + len(shown))), context.spans[window.start : window.stop]
-    return Features(input_ids, types, labels, 0, 0, positions=positions, spans=spans)
+    return Features(joined.ids, joined.token_type_ids, labels, 0, 0, positions=positions, spans=spans)
 
 
 class Span(NamedTuple):

@@ -41,7 +41,7 @@ def encode_windows(examples: Sequence[TextExample], tokenizer: Tokenizer, limits
     features = []
     for place, example in enumerate(examples):
         parts = [next(ids).tolist() for _ in segments(example)]
-        room = limits.max_length - 1 - len(parts)
+        room = limits.max_length - tokenizer.special_count(len(parts))
         if sum(map(len, parts)) <= room or room < len(parts):
             features.append(Features(*framed(fit(parts, room), tokenizer), None, place, sum(map(len, parts))))
         else:

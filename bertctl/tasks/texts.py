@@ -99,7 +99,7 @@ def segments(example: TextExample) -> tuple[str, ...]:
 
 
 def encode_texts(examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int) -> list[Features]:
-    """[CLS] text [SEP] or [CLS] text [SEP] pair [SEP], one feature an example, labels None.
+    """[CLS] text [SEP] or [CLS] text [SEP] pair [SEP], or as the tokenizer has it; a feature an example, labels None.
 
     What is too long is cut at its end and counted, of a pair the longer text first, as BERT does.
     """
@@ -108,18 +108,15 @@ def encode_texts(examples: Sequence[TextExample], tokenizer: Tokenizer, max_leng
     for place, example in enumerate(examples):
         parts = [next(ids).tolist() for _ in segments(example)]
         pieces = sum(map(len, parts))
-        parts = fit(parts, max_length - 1 - len(parts))
+        parts = fit(parts, max_length - tokenizer.special_count(len(parts)))
         features.append(Features(*framed(parts, tokenizer), None, place, pieces, pieces - sum(map(len, parts))))
     return features
 
 
 def framed(parts: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """(input_ids, token_type_ids) of [CLS] and each part with its [SEP]."""
-    input_ids, types = [tokenizer.cls_id], [0]
-    for segment, part in enumerate(parts):
-        input_ids += [*part, tokenizer.sep_id]
-        types += [segment] * (len(part) + 1)
-    return input_ids, types
+    """(input_ids, token_type_ids) of one or two texts with the tokenizer's special tokens around them."""
+    joined = tokenizer.join(*parts)
+    return joined.ids, joined.token_type_ids
 
 
 def fit(parts: list[list[int]], room: int) -> list[list[int]]:

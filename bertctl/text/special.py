@@ -1,7 +1,7 @@
 """Special tokens: what they are called in each family, and how they stand around one or two segments.
 
 `[CLS] A [SEP] B [SEP]` (BERT) and `<s> A </s></s> B </s>` (RoBERTa) are data: whoever puts segments together calls
-`Tokenizer.join`, which reads them here.
+`Tokenizer.join`, or fills arrays by `Template.frame`.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,6 +11,17 @@ from typing import Any
 BERT_NAMES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 ROBERTA_NAMES = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}  # in the order of ids
 STYLES = (BERT_NAMES, ROBERTA_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where things stand in an input of `length` tokens: segment i from `starts[i]` on, special tokens as (place,
+    role); tokens from `second` on belong to the second segment."""
+
+    starts: list[int]
+    special: list[tuple[int, str]]
+    second: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +49,30 @@ class Template:
         """Special tokens around 1 or 2 segments."""
         return len(self.before) + len(self.between) * (segments - 1) + len(self.after)
 
-    def join(self, segments: Sequence[Sequence[int]], ids: Mapping[str, int]) -> Joined:
-        """Segments of piece ids with the special tokens of `ids` (role -> id) around them.
+    def frame(self, lengths: Sequence[int]) -> Frame:
+        """The places of one or two segments of these lengths, and of what stands around them.
 
-        Errors: ValueError for anything but one or two segments.
+        Errors: ValueError for another number of segments.
         """
-        if len(segments) not in (1, 2):
-            raise ValueError(f"got {len(segments)} segments, expected 1 or 2")
-        joined = Joined([ids[role] for role in self.before], [0] * len(self.before), [])
-        for number, segment in enumerate(segments):
-            last = number == len(segments) - 1
-            joined.starts.append(len(joined.ids))
-            joined.ids.extend(segment)
-            joined.ids.extend(ids[role] for role in (self.after if last else self.between))
-            joined.token_type_ids.extend([number * self.second_type] * (len(joined.ids) - len(joined.token_type_ids)))
-        return joined
+        if len(lengths) not in (1, 2):
+            raise ValueError(f"got {len(lengths)} segments, expected 1 or 2")
+        starts, special, place = [], list(enumerate(self.before)), len(self.before)
+        for length, roles in zip(lengths, (self.between, self.after)[-len(lengths) :], strict=True):
+            starts.append(place)
+            special += enumerate(roles, place + length)
+            place += length + len(roles)
+        return Frame(starts, special, starts[1] if len(starts) == 2 else place, place)
+
+    def join(self, segments: Sequence[Sequence[int]], ids: Mapping[str, int]) -> Joined:
+        """Segments of piece ids in their frame, with the special tokens of `ids` (role -> id)."""
+        frame = self.frame([len(segment) for segment in segments])
+        joined = [0] * frame.length
+        for place, role in frame.special:
+            joined[place] = ids[role]
+        for start, segment in zip(frame.starts, segments, strict=True):
+            joined[start : start + len(segment)] = segment
+        types = [0] * frame.second + [self.second_type] * (frame.length - frame.second)
+        return Joined(joined, types, frame.starts)
 
 
 BERT_TEMPLATE = Template()

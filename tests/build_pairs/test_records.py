@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bertctl.artifacts.shards import TokenShards
 from bertctl.build_pairs.layout import Layout
 from bertctl.build_pairs.records import Collector, Records, concatenate, truncate
+from bertctl.text.special import BERT_TEMPLATE
 
 
 def collect(*records):
@@ -85,4 +86,4 @@ def test_columns_lead_back_to_the_tokens(make_tokens):
             shard, start, stop = (int(columns[f"{side}_{what}"][row]) for what in ("shard", "start", "stop"))
             ids = shards.shards[shard].tokens[start:stop].tolist()
             assert ids == (list(range(expected[0] + 5, expected[1] + 5)) if expected else [])
-    assert collect(((2, 9), (61, 90), 1), ((30, 60), (90, 90), -1)).lengths().tolist() == [39, 32]
+    assert collect(((2, 9), (61, 90), 1), ((30, 60), (90, 90), -1)).lengths(BERT_TEMPLATE.count).tolist() == [39, 32]

@@ -14,6 +14,7 @@ from bertctl.build_pairs.config import BuildPairsSection
 from bertctl.build_pairs.layout import Layout
 from bertctl.build_pairs.run import run
 from bertctl.errors import BertctlError, Stopped
+from bertctl.text.special import BERT_TEMPLATE
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.run import run as tokenize
 
@@ -48,7 +49,7 @@ def test_examples_fit_and_never_share_documents_between_splits(real_tokens, real
             examples = Examples(tmp_path / "out" / f"examples-{name}-{split}.safetensors")
             c = examples.columns
             assert len(examples) == result["phases"][name][split]["examples"] > 0
-            assert examples.lengths().max() <= length
+            assert examples.lengths(special=BERT_TEMPLATE.count).max() <= length
             assert set(c["label"].tolist()) == ({-1} if kind == "none" else {0, 1})
             positions = [c[f"{side}_start"] + layout.shard_starts[c[f"{side}_shard"]] for side in "ab"]
             used = positions if kind != "none" else positions[:1]
@@ -61,7 +62,7 @@ def test_the_audit_tells_what_was_built(real_tokens, tmp_path, capsys):
     result = run(section(real_tokens, sequence_length=64), out=tmp_path / "out", seed=1)
     facts = result["phases"]["64"]
     examples = Examples(tmp_path / "out" / "examples-64-train.safetensors")
-    lengths = examples.lengths()
+    lengths = examples.lengths(special=BERT_TEMPLATE.count)
     assert facts["train"]["labels"] == {
         "is_next": int((examples.columns["label"] == 0).sum()),
         "is_random": int((examples.columns["label"] == 1).sum()),

@@ -40,7 +40,7 @@ def test_rows_are_the_tokens_that_the_records_point_at(data):
         assert (rows.input_ids[row][~real] == data.tokenizer.pad_id).all()
         special = np.isin(rows.input_ids[row], list(data.tokenizer.special_ids)) & real
         assert np.array_equal(rows.special[row], special)
-        assert len(expected) == reader.examples.lengths()[row] <= 48
+        assert len(expected) == reader.lengths()[row] <= 48
 
 
 def test_an_epoch_of_steps_holds_every_example_once(batches):
@@ -55,7 +55,7 @@ def test_an_epoch_of_steps_holds_every_example_once(batches):
 
 def test_examples_of_like_length_come_together(batches):
     made = batches()
-    lengths = made.phases[0].reader.examples.lengths()
+    lengths = made.phases[0].reader.lengths()
     dealt = [lengths[made.examples(made.phases[0], step)[1]] for step in range(1, 17)]
     drawn = np.random.default_rng(0).permutation(np.concatenate(dealt)).reshape(16, 8)
     wasted = [sum(part.max() * len(part) - part.sum() for part in parts) for parts in (dealt, drawn)]
