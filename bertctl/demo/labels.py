@@ -1,4 +1,5 @@
-"""Labels that docstrings carry with them: which package a text documents, and whether a summary belongs to a body.
+"""Labels that docstrings carry with them: which package a text documents, whether a summary belongs to a body, and what
+a name stands for.
 
 All examples of a module go to one split, and no text (case and white space folded) occurs twice, so that nothing leaks.
 Modules are taken in an order that only (seed, module name) decides, and only as many are read as are needed.
@@ -23,6 +24,7 @@ LONGEST_TEXT = 400  # characters, cut at a word
 NAMES = r"(?:py)?torch|numpy|np|sympy|networkx|nx|datasets?|hugging\s?face(?:_hub)?|hub|hf|rich|c?python"
 PACKAGE_NAME = re.compile(rf"https?://\S+|(?<![\w.])(?:{NAMES})(?:\.\w+)*(?!\w)", re.IGNORECASE)
 MASK = "PACKAGE"
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of get_item, getItem and HTTPServer
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
@@ -102,6 +104,23 @@ def _half_swapped(group: list[Drawn[tuple[str, str, str]]]) -> Iterator[Labelled
             yield Labelled(summary, body, "belongs", where)
         elif other.module != drawn.module:
             yield Labelled(summary, other.item[2], "other", where)
+
+
+@cache
+def name_examples(sizes: Sizes, seed: int) -> dict[str, list[tuple[str, str, str]]]:
+    """(where, words of a name, what it documents): the name of a function or class as somebody would search for it."""
+    drawn = draw(sizes, seed, _named)
+    return {split: [d.item for d in found] for split, found in drawn.items()}
+
+
+def _named(module: Module) -> Iterator[tuple[str, str, str]]:
+    """(where, words, text) of names of several words that are not private."""
+    for definition in module.definitions:
+        name = definition.name.rpartition(".")[2]
+        words = WORDS.findall(name)
+        text = shortened(reflow(definition.docstring).replace("\n", " "))
+        if not name.startswith("_") and len(words) >= 2 and len(text.split()) >= 8:
+            yield f"{module.name}.{definition.name}", " ".join(words).lower(), text
 
 
 def by_package(found: Iterable[Drawn[T]]) -> list[list[Drawn[T]]]:

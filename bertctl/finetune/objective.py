@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from bertctl.errors import raise_problems
+from bertctl.errors import BertctlError, raise_problems
 from bertctl.finetune.strategy_config import LossSection
 from bertctl.heads.model import Model
 from bertctl.tasks.losses import PLAIN, LossOptions
@@ -24,7 +24,8 @@ class TaskObjective(nn.Module):
 
     def __init__(self, model: Model, task: Task, options: LossOptions = PLAIN) -> None:
         super().__init__()
-        self.model, self.task, self.plain_options = model, task, options
+        assert task.loss is not None  # else the task has an objective of its own
+        self.model, self.task, self.loss, self.plain_options = model, task, task.loss, options
         self.register_buffer("class_weights", options.class_weights, persistent=False)
         self.weights = {"task": 1.0}
 
@@ -35,11 +36,11 @@ class TaskObjective(nn.Module):
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """The labelled items of the batch."""
-        return {"task": self.task.loss.count(batch, self.options)}
+        return {"task": self.loss.count(batch, self.options)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Summed loss of a batch of `tasks.batches.collate`."""
-        return {"task": self.task.loss.sum(self.logits(batch), batch, self.options)}
+        return {"task": self.loss.sum(self.logits(batch), batch, self.options)}
 
     def logits(self, batch: Batch) -> Tensor:
         """[B, C] or [B, T, C]."""
@@ -49,14 +50,16 @@ class TaskObjective(nn.Module):
 
 def build_objective(model: Model, task: Task, options: LossOptions = PLAIN) -> nn.Module:
     """The task's own objective, or else the loss of its head's logits."""
-    return TaskObjective(model, task, options) if task.objective is None else task.objective(model, options)
+    if task.objective is not None:
+        raise BertctlError(f"finetune: {task.name} can be evaluated, not yet trained")
+    return TaskObjective(model, task, options)
 
 
 def loss_options(section: LossSection, task: Task, labels: Sequence[str], train: Sequence[Features]) -> LossOptions:
     """What the recipe changes about the loss of a task. Errors: BertctlError for what it does not take, and for class
     weights of labels that there are none of."""
     given = {name for name, value in section.model_dump().items() if value}
-    takes = () if task.objective is not None else task.loss.takes
+    takes = () if task.loss is None else task.loss.takes
     known = f"the loss of {task.name} takes {', '.join(takes) or 'none of them'}"
     problems = [f"finetune.loss.{name}: {known}" for name in sorted(given - set(takes))]
     named = section.class_weights if isinstance(section.class_weights, dict) else {}

@@ -80,10 +80,11 @@ def majority_baseline(task: Task, train: Sequence[Any], examples: Sequence[Any])
 
 
 def truncation(features: Sequence[Features]) -> dict[str, int]:
-    """Examples that were cut, and word pieces kept of all: what does not fit the model is counted, never silent."""
+    """Examples, or the texts of grouped ones, that were cut, and word pieces kept of all: what does not fit the model
+    is counted, never silent."""
     return {
         "truncated": sum(feature.cut > 0 for feature in features),
-        "examples": len({feature.example for feature in features}),
+        "examples": len({(feature.example, feature.role) for feature in features}),
         "pieces": sum(feature.pieces for feature in features),
         "pieces_kept": sum(feature.pieces - feature.cut for feature in features),
     }
@@ -91,7 +92,7 @@ def truncation(features: Sequence[Features]) -> dict[str, int]:
 
 def windows_read(features: Sequence[Features]) -> dict[str, int]:
     """Texts that take several windows, and windows of all texts."""
-    counts = Counter(feature.example for feature in features)
+    counts = Counter((feature.example, feature.role) for feature in features)
     return {"texts_in_windows": sum(count > 1 for count in counts.values()), "windows": len(features)}
 
 
@@ -100,9 +101,15 @@ def refuse_truncation(task: Task, examples: Sequence[Any], features: Sequence[Fe
     cut = [feature for feature in features if feature.cut]
     raise_problems(
         [
-            f"{examples[f.example].place()}: got {f.pieces} word pieces, expected at most {f.pieces - f.cut} "
+            f"{_place(examples[f.example], f.role)}: got {f.pieces} word pieces, expected at most {f.pieces - f.cut} "
             f"(max_length {max_length})"
             for f in cut
         ],
         hint="`long_text: cut` reads the beginning of such texts, `long_text: windows` all of a whole text",
     )
+
+
+def _place(example: Any, role: int) -> str:
+    """Where a text stands: an example knows it of each of its texts, if they are of several files."""
+    where: str = example.place(role) if role else example.place()
+    return where

@@ -21,6 +21,7 @@ from bertctl.training.batching import Batch, bucketed_epoch, pad_batch, rank_sha
 from bertctl.training.runtime import Runtime
 
 WIDTH_MULTIPLE = 8
+BUCKET_BATCHES = 50  # batches whose items are sorted by length together
 CHUNK_EXAMPLES = 2048  # encoded, scored and turned into predictions at a time, so that logits do not pile up
 
 
@@ -53,7 +54,8 @@ class TrainingBatches:
     """The micro-batches of any step, for one rank: a pure function of the step. Every epoch holds every item once,
     in batches of like length, so that little is computed for padding; its last batch may be short.
 
-    An item is a feature, or if `grouped` all features of an example.
+    An item is a feature, or if `grouped` all features of an example. Without `alike` the items of a batch are any:
+    where they are compared with each other, it matters which ones come together.
     """
 
     features: Sequence[Features]
@@ -64,6 +66,7 @@ class TrainingBatches:
     seed: int
     runtime: Runtime
     grouped: bool = False
+    alike: bool = True
     items: list[list[Features]] = field(init=False)
     _epoch: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
@@ -80,7 +83,8 @@ class TrainingBatches:
         epoch, place = divmod(step - 1, self.steps_in_epoch)
         if self._epoch[0] != epoch:
             lengths = np.array([max(len(f.input_ids) for f in item) for item in self.items], dtype=np.int64)
-            self._epoch = epoch, bucketed_epoch(lengths, self.batch_size, seed=self.seed, epoch=epoch)
+            window = BUCKET_BATCHES if self.alike else 1
+            self._epoch = epoch, bucketed_epoch(lengths, self.batch_size, seed=self.seed, epoch=epoch, window=window)
         ids = self._epoch[1][place]
         rank, world_size, micro = self.runtime.rank, self.runtime.world_size, self.micro_batch_size
         shares = rank_share(ids, rank=rank, world_size=world_size, micro_batch_size=micro)
@@ -126,9 +130,10 @@ def encode_chunks(
     labels: Sequence[str],
     limits: Limits,
 ) -> Iterator[Chunk]:
-    """All examples in order, encoded a chunk at a time."""
-    for begin in range(0, len(examples), CHUNK_EXAMPLES):
-        part = examples[begin : begin + CHUNK_EXAMPLES]
+    """All examples in order, encoded a chunk at a time, or at once if they can only be predicted together."""
+    size = max(1, len(examples)) if task.together else CHUNK_EXAMPLES
+    for begin in range(0, len(examples), size):
+        part = examples[begin : begin + size]
         yield Chunk(part, task.encode(part, tokenizer, labels, limits))
 
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from bertctl.recipe.section import Section
 
-TaskName = Literal["classification", "multi_label", "regression", "ner", "pos", "qa", "multiple_choice"]
+TaskName = Literal["classification", "multi_label", "regression", "ner", "pos", "qa", "multiple_choice", "embedding"]
 LabelTaskName = Literal["classification", "ner", "pos"]
 """Tasks whose every item has one of a few named labels: what can be distilled by its logits, and probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
@@ -23,10 +23,11 @@ class ColumnsSection(Section):
 
     text: Column | None = None
     """The text, or the first of a pair (usual names: sentence, text, sentence1, premise, question, ...); in qa the
-    question, in multiple_choice the context (context, sent1, ...)."""
+    question, in multiple_choice the context (context, sent1, ...), in embedding the anchor (anchor, query, ...)."""
     text_pair: Column | None = None
     """The second text of a pair (usual names: sentence2, hypothesis, ...); in qa the context, in multiple_choice the
-    question, or what all endings begin with (question, sent2)."""
+    question, or what all endings begin with (question, sent2), in embedding what belongs to the anchor (positive,
+    passage, ...)."""
     label: Column | None = None
     """The label of a text (usual names: label, labels, class, ...), its labels, or its number (score, ...); in qa the
     answers, in multiple_choice the number of the right choice, from 0, or its text."""
@@ -35,6 +36,9 @@ class ColumnsSection(Section):
     choices: tuple[Column, ...] = ()
     """What there is to choose from (multiple_choice): one column with lists of texts (choices, endings, options), or a
     column a choice (ending0, ending1, ...)."""
+    negatives: tuple[Column, ...] = ()
+    """What does not belong to the anchor (embedding): columns with a text or a list of texts (negative, negative_1,
+    neg, ...)."""
     tokens: Column | None = None
     """The words of a sentence: a list in JSONL and Parquet (tokens, words), a column of a CoNLL file (the first)."""
     tags: Column | None = None
@@ -51,6 +55,7 @@ class ColumnsSection(Section):
         return [
             *self.labels,
             *self.choices,
+            *self.negatives,
             *(value for value in self.__dict__.values() if isinstance(value, (str, int))),
         ]
 

@@ -3,13 +3,16 @@
 Shapes: R model inputs, T tokens, n texts of this rank, N texts of all ranks, E width.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from bertctl.errors import raise_problems
 from bertctl.heads.model import Model
+from bertctl.tasks.embedding_data import PairExample
 from bertctl.tasks.embedding_losses import (
     cosent,
     cosine_mse,
@@ -23,6 +26,7 @@ from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.training.batching import Batch
 from bertctl.training.runtime import Runtime
 
+SCORED = ("cosent", "cosine_mse")
 ANCHOR, POSITIVE, NEGATIVE = 0, 1, 2  # roles; further negatives of an example have 3, 4, ...
 WIDTH_MULTIPLE = 8
 
@@ -161,3 +165,26 @@ def _real(batch: Batch) -> Tensor:
     """[R, T] bool."""
     mask = batch.get("attention_mask")
     return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
+
+
+def objective_for(
+    section: EmbeddingSection, examples: Sequence[PairExample]
+) -> Callable[[Model, Runtime, int | None], EmbeddingObjective]:
+    """What makes the objective of a model, for a runtime and a micro-batch size. Errors: BertctlError if the training
+    examples are not of the kind that the loss compares."""
+    scores = [example.score for example in examples if example.score is not None]
+    loss = section.loss or ("cosent" if scores else "in_batch_negatives")
+    where = examples[0].where
+    problems = []
+    if loss in SCORED and not scores:
+        problems.append(f"{where}: got pairs without a score, expected scored pairs for the loss {loss}")
+    if loss not in SCORED and scores:
+        problems.append(f"{where}: got scored pairs, expected pairs that belong together for the loss {loss}")
+    if loss == "triplet" and not scores and not any(example.negatives for example in examples):
+        problems.append(f"{where}: got no negatives, expected triplets for the loss triplet")
+    if loss == "cosine_mse":
+        outside = [e for e in examples if e.score is not None and abs(e.score) > section.highest_score]
+        expected = f"at most {section.highest_score:g} (`embedding.highest_score`), which a cosine of 1 stands for"
+        problems += [f"{e.where}: got the score {e.score:g}, expected {expected}" for e in outside[:1]]
+    raise_problems(problems)
+    return lambda model, runtime, micro: EmbeddingObjective(model, section, loss, runtime, micro)

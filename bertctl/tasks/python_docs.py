@@ -3,6 +3,7 @@
 from bertctl.demo import entities, labels
 from bertctl.errors import BertctlError
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.embedding_data import PairExample
 from bertctl.tasks.task import Splits, TextExample, TokenExample
 
 SEED = 0  # not that of the run: what is test data in one stage must not be training data in another
@@ -34,6 +35,13 @@ def tagged(data: DataSection) -> Splits:
         ]
         for split in found
     )
+    return Splits(train, dev, test)
+
+
+def searched(data: DataSection) -> Splits:
+    """The words of a function's or class's name, and what it documents."""
+    found = labels.name_examples(_sizes(data), SEED)
+    train, dev, test = ([PairExample(name, text, where) for where, name, text in found[split]] for split in found)
     return Splits(train, dev, test)
 
 

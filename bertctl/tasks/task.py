@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bertctl.heads.model import Model
-    from bertctl.tasks.losses import LossOptions, TaskLoss
+    from bertctl.tasks.embedding_section import EmbeddingSection
+    from bertctl.tasks.losses import TaskLoss
+    from bertctl.training.runtime import Runtime
+
+    MakeObjective = Callable[[Model, Runtime, int | None], nn.Module]
 
 IGNORED = -100  # the label of a position that has no loss
 
@@ -88,11 +92,14 @@ class Features:
 @dataclass(frozen=True)
 class Limits:
     """How long an input may be: `max_length` word pieces with the special tokens, `overlap` pieces that neighbouring
-    windows share (None: the task's default), and whether whole texts are read in `windows` instead of cut."""
+    windows share (None: the task's default), and whether whole texts are read in `windows` instead of cut. Of the task
+    embedding also what is put before a text that asks and one that answers."""
 
     max_length: int
     overlap: int | None = None
     windows: bool = False
+    query_prefix: str = ""
+    passage_prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,8 +134,8 @@ class Task:
     """Key of the model's head: sequence (a text), token (a word), span, choice or embedding."""
     metric: str
     """The metric that picks the best checkpoint; higher is better."""
-    loss: "TaskLoss"
-    """What is minimised."""
+    loss: "TaskLoss | None" = None
+    """What is minimised; None if the task has an objective of its own."""
     classes: bool = True
     """Whether gold answers are names of a closed set, which the checkpoint keeps."""
     grouped: bool = False
@@ -141,8 +148,13 @@ class Task:
     """Training examples -> the bias with which a new head starts; None: zero."""
     together: bool = False
     """Whether predictions can only be made of all examples at once, as in a ranking."""
-    objective: "Callable[[Model, LossOptions], nn.Module] | None" = None
-    """An objective of the task's own, in place of the loss of its head's logits."""
+    objective: "Callable[[EmbeddingSection, Sequence[Any]], MakeObjective] | None" = None
+    """An objective of the task's own, in place of the loss of its head's logits: (section, training examples) -> what
+    makes it for a model, a runtime and a micro-batch size. It gets the whole share of a rank and parts it itself."""
+    scored: Callable[[Sequence[Any]], list[Any]] = list
+    """Examples of dev or test -> the same as they are scored, where that is not one by one."""
+    metric_of: Callable[[Sequence[Any]], str] | None = None
+    """Examples of dev or test -> the metric, where it depends on the kind of data."""
     read_file: Callable[[Path, DataSection, bool, list[str]], list[Any]]
     """(file, data, labelled, problems) -> examples; appends to problems what is wrong, as `file:line: ...`."""
     read_folder: Callable[[Path, DataSection, list[str]], dict[str, list[Any]] | None] = lambda *_: None

@@ -32,6 +32,7 @@ FILES = {
     "ner": ("conll", TAGS),
     "pos": ("conll", TAGS.replace("-", "")),
     "qa": ("jsonl", ASKED),
+    "embedding": ("csv", "sentence1,sentence2,score\na b,b,2.5\nb,c,1\nc a,a,4\n"),
     "multiple_choice": ("csv", "sent1,sent2,ending0,ending1,label\na,b,c,a,0\nb,,a,c,1\nc,a,b,c,1\n"),
 }
 INPUTS = {
@@ -45,6 +46,7 @@ SAID = {
     "pos": "tags",
     "qa": "answer",
     "multiple_choice": "choice",
+    "embedding": "cosine",
 }
 
 
