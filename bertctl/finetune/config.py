@@ -1,10 +1,11 @@
 """The `finetune` section. No torch."""
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bertctl.encoder.config import Pooling
+from bertctl.finetune.search_config import SearchSection
 from bertctl.finetune.strategy_config import LossSection, StrategySection
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
@@ -46,6 +47,14 @@ class FinetuneSection(Section):
     """Train so many times, with seeds seed, seed + 1, ...; the result then has mean and standard deviation."""
     from_scratch: bool = False
     """Also train the same encoder from fresh weights, to see what pretraining is worth."""
+    baselines: bool = True
+    """For whole texts: also score a linear model on counts of word pieces, and of pairs one on their lengths."""
+    folds: int | None = Field(default=None, ge=2, le=100)
+    """Cross-validate: train so many times, each time leaving out another part of train and dev, which is scored."""
+    train_fraction: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    """Learning curve: train on each of these shares of the training data, and from fresh weights beside it."""
+    search: SearchSection | None = None
+    """Look for better values of some keys first; dev picks them. `--search FILE` takes this section from a file."""
     dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout in place of the checkpoint's own rates."""
     pooling: Pooling | None = None
@@ -60,3 +69,13 @@ class FinetuneSection(Section):
     """Stop early after so many evaluations in a row without a better dev metric; never if not given."""
     training: FinetuneTrainingSection = FinetuneTrainingSection()
     """Length, batch, optimizer, bookkeeping."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        ways = {"folds": self.folds, "train_fraction": self.train_fraction, "search": self.search}
+        given = [name for name, value in ways.items() if value]
+        if len(given) > 1:
+            raise ValueError(f"give one of {' and '.join(given)}, not both")
+        if len(set(self.train_fraction)) < len(self.train_fraction):
+            raise ValueError("train_fraction: each share may stand there once")
+        return self

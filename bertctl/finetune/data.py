@@ -47,12 +47,17 @@ class TaskData:
     @property
     def hashes(self) -> dict[str, str]:
         """What a run depends on: the examples with their labels, the vocabulary."""
-        digest = hashlib.sha256()
-        for split, examples in self.splits.items():
-            for example in examples:
-                labels = [label for label, _ in self.task.gold(example)]
-                digest.update(json.dumps([split, self.task.key(example), labels]).encode())
-        return {"data": digest.hexdigest(), "vocabulary": self.tokenizer.hash}
+        return {"data": hash_of(self.task, self.splits), "vocabulary": self.tokenizer.hash}
+
+
+def hash_of(task: Task, splits: Splits) -> str:
+    """SHA-256 of the examples of all splits with their labels, in their order."""
+    digest = hashlib.sha256()
+    for split, examples in splits.items():
+        for example in examples:
+            labels = [label for label, _ in task.gold(example)]
+            digest.update(json.dumps([split, task.key(example), labels]).encode())
+    return digest.hexdigest()
 
 
 def open_data(
@@ -63,8 +68,24 @@ def open_data(
     Errors: BertctlError with all problems of the data, before anything is trained.
     """
     splits = training_data(task, data, seed=seed)
+    found = task.labels(splits.train)
+    return prepare_data(task, data, splits, tokenizer, max_length=max_length, labels=found, known=labels)
+
+
+def prepare_data(
+    task: Task,
+    data: DataSection,
+    splits: Splits,
+    tokenizer: Tokenizer,
+    *,
+    max_length: int,
+    labels: list[str],
+    known: list[str] | None,
+) -> TaskData:
+    """Check and encode splits that were read. `labels` are those that there are, in the order of `known` if the
+    checkpoint knows them all."""
     limits = Limits(max_length, data.overlap_tokens, data.long_text == "windows")
-    names = merge_labels(task.labels(splits.train), labels) if task.classes else []
+    names = merge_labels(labels, known) if task.classes else []
     return encode_data(task, splits, tokenizer, names, limits, refuse=data.long_text == "refuse")
 
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 from bertctl.console import note
+from bertctl.finetune.baselines import linear_baselines
 from bertctl.finetune.data import TaskData
 from bertctl.metrics.seeds import over_seeds
 from bertctl.tasks.scores import majority_baseline
 
+BASELINES = ("majority_baseline", "bag_of_words", "length_baseline")
 OF_A_RUN = ("seed", "steps", "best_step", "degenerate", "tokens_per_second", "seconds")
 
 
@@ -15,7 +17,9 @@ def choose(runs: list[dict[str, Any]], metric: str) -> dict[str, Any]:
     return max(runs, key=lambda run: float("-inf") if run["dev"][metric] is None else run["dev"][metric])
 
 
-def summarise(data: TaskData, runs: dict[str, list[dict[str, Any]]], chosen: dict[str, Any]) -> dict[str, Any]:
+def summarise(
+    data: TaskData, runs: dict[str, list[dict[str, Any]]], chosen: dict[str, Any], *, baselines: bool
+) -> dict[str, Any]:
     """The stage's result. `pretrained` and `from_scratch` have the value and 95% interval of the run that dev chose,
     and, over the seeds, every value, mean and standard deviation."""
     task, scored = data.task, data.splits.test or data.splits.dev
@@ -24,6 +28,7 @@ def summarise(data: TaskData, runs: dict[str, list[dict[str, Any]]], chosen: dic
         "metric": task.metric,
         "scored_split": data.scored,
         "majority_baseline": majority_baseline(task, data.splits.train, scored, data.labels),
+        **(linear_baselines(data) if baselines else {}),
         **{variant: over_runs(done, task.metric) for variant, done in runs.items()},
         "metrics": chosen["metrics"],
         **{key: value for key, value in chosen.items() if key not in (*OF_A_RUN, "dev", "split", "metrics")},
@@ -62,8 +67,8 @@ def show(result: dict[str, Any], runs: dict[str, list[dict[str, Any]]]) -> None:
     if result["scored_split"] == "dev":
         note("no test data: the numbers below are of dev, which also picked the weights, so they are a little too good")
     what = f"{result['task']} {result['scored_split']} {result['metric']}"
-    for name in ("majority_baseline", *runs):
-        found = result[name]
+    for name in (*BASELINES, *runs):
+        found = result.get(name)
         if found is None:
             continue
         spread = (

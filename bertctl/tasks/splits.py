@@ -23,8 +23,9 @@ SPLIT_WORDS = {
 PART = re.compile(r"-\d+-of-\d+")  # train-00000-of-00002.parquet
 
 
-def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
-    """Data to train on: train and dev have examples, every label of dev and test is known from train.
+def training_data(task: Task, data: DataSection, *, seed: int, holds_out: bool = True) -> Splits:
+    """Data to train on: train and dev have examples, every label of dev and test is known from train. Without
+    `holds_out` dev may be empty.
 
     Errors: BertctlError with all problems of all files, before anything else is done with them.
     """
@@ -37,7 +38,7 @@ def training_data(task: Task, data: DataSection, *, seed: int) -> Splits:
     if task.classes:
         problems = _one_class(task, splits["train"], data)
         raise_problems(problems + unknown_labels(task, [*splits["dev"], *splits["test"]], names, "train"))
-    if not splits["dev"]:
+    if holds_out and not splits["dev"]:
         splits["train"], splits["dev"] = hold_out(task, splits["train"], data.dev_share, seed)
         held = len(splits["dev"])
         notes.append(f"no dev data: held out {held} of {held + len(splits['train'])} training examples (seed {seed})")

@@ -10,9 +10,10 @@ import torch
 import transformers
 
 from bertctl.errors import BertctlError
-from bertctl.finetune import run as stage
+from bertctl.finetune import start
 from bertctl.finetune.config import FinetuneSection, FinetuneTrainingSection
-from bertctl.finetune.run import resolve_training, run
+from bertctl.finetune.run import run
+from bertctl.finetune.start import resolve_training
 from bertctl.recipe.load import build_recipe
 from bertctl.text.tokenizer import Tokenizer
 
@@ -198,7 +199,7 @@ def test_hub_names_without_a_network_say_what_is_needed(monkeypatch, tmp_path):
     def offline(name):
         raise BertctlError(f"{name}: no such folder here, and the hub could not be reached")
 
-    monkeypatch.setattr(stage, "resolve_model", offline)
+    monkeypatch.setattr(start, "resolve_model", offline)
     tree = {"task": "ner", "model": "org/model", "data": {"name": "org/names"}}
     with pytest.raises(BertctlError) as caught:
         run(build_recipe(tree, FinetuneSection), out=tmp_path / "out", seed=0)

@@ -12,7 +12,8 @@ from bertctl.artifacts.tensors import load_tensors
 from bertctl.errors import BertctlError, Stopped
 from bertctl.finetune import train
 from bertctl.finetune.config import FinetuneTrainingSection
-from bertctl.finetune.run import resolve_training, run
+from bertctl.finetune.run import run
+from bertctl.finetune.start import resolve_training
 from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.recipe.load import build_recipe
 from bertctl.text.tokenizer import Tokenizer

@@ -9,7 +9,8 @@ import transformers
 
 from bertctl.evaluate.predict import predict
 from bertctl.finetune.data import open_data
-from bertctl.finetune.run import FROM_SCRATCH, PRETRAINED, build_model, run
+from bertctl.finetune.run import run
+from bertctl.finetune.start import FROM_SCRATCH, PRETRAINED, build_model
 from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
 
