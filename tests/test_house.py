@@ -168,7 +168,7 @@ OPTIONS = {
     "tokenize": ["--corpus", "--vocab-size", "--vocabulary", *SHARED],
     "build-pairs": SHARED,
     "pretrain": SHARED,
-    "finetune": ["--task", "--model", "--data", *SHARED],
+    "finetune": ["--task", "--model", "--data", "--search", *SHARED],
     "distill": ["--task", "--data", *SHARED],
     "evaluate": ["--task", "--data", "--predictions", "--no-answer-probabilities", *SHARED],
     "predict": [

@@ -1,8 +1,11 @@
 """The short forms of commands: what an option or a bare argument means as keys of a recipe. They fill it, no more."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertctl.cli.shipped import is_recipe, shipped
+from bertctl.finetune.search_config import SearchSection
+from bertctl.recipe.load import load_recipe
 
 SOURCES = ("name", "subset", "train", "dev", "test")
 
@@ -30,6 +33,14 @@ def data_fills(data: str | None, *, named_recipe: bool) -> list[Fill]:
     if not named_recipe:
         return [Fill("--data", "data", {"path": data})]
     return [Fill("--data", "data.path", data), *(Fill("--data", f"data.{key}", None) for key in SOURCES)]
+
+
+def search_fills(file: Path | None) -> list[Fill]:
+    """`--search FILE`: the file holds the section `search`. Errors: BertctlError with every problem and its place."""
+    if file is None:
+        return []
+    section = load_recipe(file, SearchSection)
+    return [Fill(f"--search {file}", "search", section.model_dump(mode="json"))]
 
 
 def recipe_or(word: str | None) -> tuple[str | None, str | None]:

@@ -27,6 +27,8 @@ SHOWN = {
     "replaced_token_recall": "replaced-token recall",
     "metric": "scored by",
     "majority_baseline": "majority class",
+    "bag_of_words": "bag of words",
+    "length_baseline": "lengths alone",
     "from_scratch": "from scratch",
     "pretrained": "pretrained",
     "parameters_teacher": "teacher's parameters",

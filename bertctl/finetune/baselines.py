@@ -112,13 +112,14 @@ def fitted(data: TaskData, train: Sequence[Features], columns: Columns) -> dict[
 
 def minimise(task: Task, weights: Tensor, inputs: Tensor, labels: Batch, penalty: float) -> None:
     """Fit `weights` [D + 1, C], whose last row is the bias, in place."""
-    count = task.loss.count(labels, PLAIN)
+    assert task.loss is not None  # a task without one is not about whole texts with answers
+    sum_of, count = task.loss.sum, task.loss.count(labels, PLAIN)
     search = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         signals.check("fitting a baseline")
         search.zero_grad()
-        value = task.loss.sum(linear(inputs, weights), labels, PLAIN) / count + penalty * weights[:-1].square().sum()
+        value = sum_of(linear(inputs, weights), labels, PLAIN) / count + penalty * weights[:-1].square().sum()
         value.backward()
         return value
 

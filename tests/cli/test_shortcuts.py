@@ -54,6 +54,18 @@ def test_finetune_with_a_task_alone_uses_its_shipped_recipe(section, tmp_path, m
     assert found.data.train is None
 
 
+def test_finetune_takes_what_to_search_over_from_a_file(section, call, tmp_path):
+    file = tmp_path / "search.yaml"
+    file.write_text("runs: 4\nover:\n  - {key: training.optimizer.lr, low: 1e-5, high: 1e-3, scale: log}\n")
+    found, _ = section("finetune", "--task", "pos", "--model", "m", "--data", "d", "--search", str(file))
+    assert (found.search.method, found.search.runs, found.search.over[0].high) == ("random", 4, 1e-3)
+    file.write_text("runs: 4\nover:\n  - {key: dropout, low: 0.3, high: 0.1}\n  - {key: dropout, value: [1]}\n")
+    code, _, err = call("finetune", "--task", "pos", "--model", "m", "--data", "d", "--search", str(file))
+    assert code == 2
+    assert f"{file}:3:5: over.0: dropout: got low 0.3 and high 0.1" in err
+    assert f"{file}:4:" in err
+
+
 def test_distill_takes_teacher_and_student(section):
     found, _ = section("distill", "t", "mini", "--data", "pairs")
     assert (str(found.teacher), found.student, str(found.pairs), found.task) == ("t", "mini", "pairs", None)
