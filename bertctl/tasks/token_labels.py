@@ -72,12 +72,12 @@ def encode(
     label_names: Sequence[str],
     limits: Limits,
 ) -> list[Features]:
-    """[CLS] pieces [SEP] of every window; the windows of a sentence stand next to each other.
+    """[CLS] pieces [SEP], or as the tokenizer has it, of every window; those of a sentence stand next to each other.
 
     Errors: BertctlError if nothing fits, or no new word would.
     """
     number = {name: place for place, name in enumerate(label_names)}
-    room = limits.max_length - 2
+    room = limits.max_length - tokenizer.special_count(1)
     shared = min(DEFAULT_OVERLAP, room // 2) if limits.overlap is None else limits.overlap
     check_overlap(room=room, overlap=shared)
     features = []
@@ -95,20 +95,21 @@ def _window(
     ids: list[list[int]], start: int, words: list[int], labels: list[int] | None, room: int, tokenizer: Tokenizer
 ) -> Features:
     """The feature that shows the words `ids` (the first is word `start`) and answers for `words`."""
-    input_ids, first = [tokenizer.cls_id], []
+    shown: list[int] = []
+    first = []
     for pieces in ids:
-        first.append(len(input_ids))
-        input_ids += fit_word(pieces, room)
-    input_ids.append(tokenizer.sep_id)
-    positions = [first[word - start] for word in words]
+        first.append(len(shown))
+        shown += fit_word(pieces, room)
+    joined = tokenizer.join(shown)
+    positions = [joined.starts[0] + first[word - start] for word in words]
     targets = None
     if labels is not None:
-        targets = [IGNORED] * len(input_ids)
+        targets = [IGNORED] * len(joined.ids)
         for word, position in zip(words, positions, strict=True):
             targets[position] = labels[word]
     owned = [len(ids[word - start]) for word in words]
     cut = sum(max(0, length - room) for length in owned)
-    return Features(input_ids, [0] * len(input_ids), targets, 0, sum(owned), cut, words, positions)
+    return Features(joined.ids, joined.token_type_ids, targets, 0, sum(owned), cut, words, positions)
 
 
 def predictions(

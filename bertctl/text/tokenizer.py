@@ -142,19 +142,19 @@ class Tokenizer:
     def encode(self, texts: Sequence[str], *, allow_special: bool = False) -> list[Pieces]:
         """Ids and places of every text; `allow_special` makes a literal `[MASK]` the mask token."""
         library = self._library_with_special if allow_special else self._library
-        clean = _without_surrogates(texts)
+        clean = without_surrogates(texts)
         encodings = library.encode_batch(clean, add_special_tokens=False)
         return [self._pieces(text, encoding) for text, encoding in zip(clean, encodings, strict=True)]
 
     def encode_ids(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Ids only, [N] int32 each: what corpora need, at about twice the speed of `encode`."""
-        encodings = self._library.encode_batch_fast(_without_surrogates(texts), add_special_tokens=False)
+        encodings = self._library.encode_batch_fast(without_surrogates(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """Ids per sentence and word, each as it stands behind a blank; a word that would be deleted becomes [UNK], so
         labels stay aligned."""
-        words = [[self._behind_blank(word) for word in _without_surrogates(sentence)] for sentence in sentences]
+        words = [[self._behind_blank(word) for word in without_surrogates(sentence)] for sentence in sentences]
         encodings = self._library.encode_batch(words, is_pretokenized=True, add_special_tokens=False)
         return [self._by_word(e, len(sentence)) for e, sentence in zip(encodings, sentences, strict=True)]
 
@@ -213,6 +213,6 @@ def _built(specification: Mapping[str, Any]) -> tokenizers.Tokenizer:
     return tokenizers.Tokenizer.from_str(json.dumps({"version": "1.0", **specification, "post_processor": None}))
 
 
-def _without_surrogates(texts: Sequence[str]) -> list[str]:
+def without_surrogates(texts: Sequence[str]) -> list[str]:
     """Half a UTF-16 pair (JSON can hold one) is no character; U+FFFD in its place keeps every offset."""
     return [LONE_SURROGATE.sub("\ufffd", text) for text in texts]
