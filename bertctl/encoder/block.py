@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bertctl.encoder.attention import Attention
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.feedforward import FeedForward
 from bertctl.encoder.norms import build_norm
 from bertctl.encoder.patterns import Pattern
@@ -33,7 +34,7 @@ class Block(nn.Module):
             config.use_bias,
         )
         self.feed_forward_norm = build_norm(config, config.hidden_size)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
         self,

@@ -6,6 +6,7 @@ Shapes: B batch, T tokens, E hidden size.
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.norms import build_norm
 from bertctl.encoder.positions import NoPosition
 
@@ -21,7 +22,7 @@ class Embeddings(nn.Module):
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.scale = width**0.5 if config.scale_embedding else None
         self.norm = build_norm(config, width) if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
         self.project = nn.Linear(width, config.hidden_size) if config.embedding_size is not None else None
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position: NoPosition) -> Tensor:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bertctl.encoder.dropout import dropout as apply_dropout
+
 
 class Softmax(Protocol):
     """What both are called with."""
@@ -37,7 +39,7 @@ def weighted(
     weights = scores.softmax(dim=-1)
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)
-    dropped = F.dropout(weights, dropout) if dropout else weights
+    dropped = apply_dropout(weights, dropout)
     return torch.matmul(dropped.to(v.dtype), v), weights
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.encoder import Encoder
 from bertctl.errors import raise_problems
 from bertctl.finetune.strategy_config import LoraSection
@@ -34,7 +35,7 @@ class LoraLinear(nn.Linear):
         spread = (3 * plain.in_features) ** -0.5
         self.lora_a = nn.Parameter(plain.weight.new_empty(section.rank, plain.in_features).normal_(std=spread))
         self.lora_b = nn.Parameter(plain.weight.new_zeros(plain.out_features, section.rank))
-        self.lora_dropout = nn.Dropout(section.dropout)
+        self.lora_dropout = Dropout(section.dropout)
         self.scale = section.alpha / section.rank
 
     def forward(self, x: Tensor) -> Tensor:

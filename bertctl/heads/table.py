@@ -9,6 +9,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.feedforward import ACTIVATIONS
 from bertctl.encoder.norms import build_norm
 
@@ -51,7 +52,7 @@ class LabelHead(nn.Module):
     def __init__(self, config: EncoderConfig, num_labels: int) -> None:
         super().__init__()
         self.transform = Transform(config) if config.label_transform else nn.Identity()
-        self.dropout: nn.Module = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout: nn.Module = Dropout(config.hidden_dropout_prob)
         self.output = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, hidden: Tensor) -> Tensor:
