@@ -36,6 +36,7 @@ class EncoderConfig:
     layers of a group have in common; there are `num_hidden_groups` of these (ALBERT). `pooling` is how heads for whole
     texts see one: cls through a dense layer with `pooler_act`, attention by learned weights, mean and max as they are;
     with `label_transform` all are as they are, and every head for labels starts with a dense layer and a norm instead.
+    `conv_kernel_size` above 0 mixes neighbouring embeddings into the first layer's output (DeBERTa's second version).
     `attention` is the kind of each layer, over and over, and is kept in its shortest form. Errors: ValueError for
     fields that do not fit each other.
     """
@@ -75,6 +76,7 @@ class EncoderConfig:
     skip_first_norm: bool = False
     feed_forward: FeedForward = "mlp"
     use_bias: bool = True
+    conv_kernel_size: int = 0
     label_transform: bool = False
 
     def __post_init__(self) -> None:
@@ -125,6 +127,10 @@ def check_attention(config: EncoderConfig) -> None:
         raise ValueError(f"global_every_tokens is {config.global_every_tokens}, expected 0 or more")
     if config.skip_first_norm and config.norm_place != "pre":
         raise ValueError("skip_first_norm leaves out a norm before attention, which norm_place post does not have")
+    if config.conv_kernel_size and (config.conv_kernel_size % 2 == 0 or "causal" in " ".join(config.attention)):
+        raise ValueError(
+            f"conv_kernel_size is {config.conv_kernel_size}, expected 0 or an odd number, and 0 beside causal attention"
+        )
     if config.relative_position == "none":
         return
     if {"linear", "causal_linear"} & set(config.attention):

@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bertctl.encoder.block import Block
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.convolution import Convolution
 from bertctl.encoder.embeddings import Embeddings
 from bertctl.encoder.init import initialise
 from bertctl.encoder.norms import build_norm
@@ -39,6 +40,7 @@ class Encoder(nn.Module):
         self.embeddings = Embeddings(config)
         self.patterns = layer_patterns(config)
         self.layers = nn.ModuleList(build_layers(config, lambda n: Block(config, first=n == 0)))
+        self.convolution = Convolution(config) if config.conv_kernel_size else None
         self.final_norm = build_norm(config, config.hidden_size) if config.norm_place == "pre" else None
         self.gradient_checkpointing = False
         initialise(self, config.initializer_range)
@@ -64,6 +66,8 @@ class Encoder(nn.Module):
         states, attentions = [hidden], []
         for layer, pattern in zip(self.layers, self.patterns, strict=True):
             hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions)
+            if self.convolution is not None and not attentions:
+                hidden = self.convolution(states[0], hidden, key_mask)
             states.append(hidden)
             attentions.append(weights)
         if self.final_norm is not None:

@@ -1,10 +1,10 @@
 """How fresh weights are drawn.
 
-| tensor                      | value                                          |
-|-----------------------------|------------------------------------------------|
-| linear and embedding weight | normal(0, initializer_range), cut at 2 std     |
-| bias                        | 0                                              |
-| norm weight                 | 1                                              |
+| tensor                                   | value                                      |
+|------------------------------------------|--------------------------------------------|
+| linear, convolution and embedding weight | normal(0, initializer_range), cut at 2 std |
+| bias                                     | 0                                          |
+| norm weight                              | 1                                          |
 
 Source: the initializer of google-research/bert (truncated normal, standard deviation 0.02).
 """
@@ -15,7 +15,7 @@ from torch import nn
 def initialise(module: nn.Module, std: float) -> None:
     """Draw all weights of `module` anew, in the order of its parameters, from torch's global generator."""
     for part in module.modules():
-        if isinstance(part, nn.Linear | nn.Embedding):
+        if isinstance(part, nn.Linear | nn.Conv1d | nn.Embedding):
             nn.init.trunc_normal_(part.weight, std=std, a=-2 * std, b=2 * std)
         if isinstance(part, nn.LayerNorm | nn.RMSNorm):
             nn.init.ones_(part.weight)

@@ -90,6 +90,8 @@ class EncoderSection(Section):
     """With norm_place pre: no norm before the first attention, since one follows the embeddings."""
     feed_forward: FeedForward | None = None
     """Plain (mlp) or gated (glu) feed-forward layers."""
+    conv_kernel_size: int | None = Field(default=None, ge=0)
+    """Width in tokens of a convolution of the embeddings beside the first layer, as in DeBERTa-v2; 0 for none."""
     use_bias: bool | None = None
     """Whether linear layers and norms have biases."""
 

@@ -19,8 +19,8 @@ class Family:
     them. `tensor_names` pairs our module path with theirs: `{n}` is the layer, `{group}` its group of layers that share
     weights, `{base}` the prefix that a checkpoint with a head puts before its encoder; several paths of ours are stored
     as one tensor, one below the other. `renamed` holds the pairs that a set of heads names otherwise. `decoder` is the
-    output matrix of their masked-LM head, which is the word embeddings. `architectures` names the published class for
-    a set of heads.
+    output matrix of their masked-LM head, which is the word embeddings; `spellings` are beginnings of names that older
+    files have, and what they are read as. `architectures` names the published class for a set of heads.
     """
 
     model_type: str
@@ -33,6 +33,7 @@ class Family:
     tensor_names: tuple[Pair, ...]
     architectures: Mapping[frozenset[str], str]
     decoder: str = ""
+    spellings: tuple[tuple[str, str], ...] = ()
     renamed: Mapping[frozenset[str], tuple[Pair, ...]] = field(default_factory=dict)
 
 

@@ -76,6 +76,8 @@ def tidy(weights: Mapping[str, Tensor], family: Family | None, folder: Path) -> 
             name = name.removeprefix(wrapper)
         for old, new in OLD_ENDINGS.items():
             name = name.removesuffix(old) + new if name.endswith(old) else name
+        for old, new in family.spellings if family is not None else ():
+            name = new + name.removeprefix(old) if name.startswith(old) else name
         if not name.endswith(NOT_WEIGHTS):
             tidied[name] = tensor.float()
     if family is not None and family.decoder:

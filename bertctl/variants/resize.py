@@ -102,6 +102,9 @@ def fit(old: Tensor, shape: torch.Size, module: nn.Module, generator: torch.Gene
     if isinstance(module, nn.Linear) and old.ndim == 2:
         share = shares(old.shape[1], shape[1], generator)
         return columns(rows(old, shape[0]), shape[1]) * share
+    if isinstance(module, nn.Conv1d) and old.ndim == 3:
+        share = shares(old.shape[1], shape[1], generator)
+        return torch.stack([columns(rows(place, shape[0]), shape[1]) * share for place in old.unbind(2)], dim=2)
     if old.ndim == 2:
         if len(old) != shape[0]:
             raise BertctlError(f"got a table of {len(old)} rows, expected {shape[0]}, which resizing does not change")

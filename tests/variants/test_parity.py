@@ -25,12 +25,16 @@ TINY = {
     "max_position_embeddings": 20,
     "pad_token_id": 3,
 }
+PAD = {"mpnet": 1}  # the only one that its code counts places from
 CLASSES = [(family, heads, {}) for family in VARIANTS.values() for heads in family.architectures]
 CLASSES += [
     (VARIANTS[name], frozenset(heads), changes)
     for name, changes in (
         ("albert", {"num_hidden_groups": 2}),
         ("electra", {"embedding_size": 16}),
+        ("deberta-v2", {"relative_buckets": 8, "relative_max_distance": 16}),
+        ("deberta-v2", {"conv_kernel_size": 3}),
+        ("deberta-v2", {"position": "learned", "type_vocab_size": 2}),
         ("modernbert", {"attention_window_tokens": 4, "pooling": "cls"}),
         ("modernbert", {"attention": ("full", "local"), "attention_window_tokens": 2, "use_bias": True}),
     )
@@ -50,7 +54,8 @@ AUTO = {  # what a user calls for a set of heads
 
 
 def own_config(family, changes=None):
-    return EncoderConfig(**(TINY | family.common | (changes or {})))
+    pad = {"pad_token_id": PAD.get(family.model_type, TINY["pad_token_id"])}
+    return EncoderConfig(**(TINY | pad | family.common | {"max_position_embeddings": 20} | (changes or {})))
 
 
 def labels_of(heads):
@@ -70,12 +75,12 @@ def published(family, heads, changes=None, seed=0):
     return model
 
 
-def batch(segments):
+def batch(config):
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(4, 61, (3, 12), generator=generator)
     mask = torch.arange(12)[None, :] < torch.tensor([12, 7, 3])[:, None]
     types = torch.arange(12)[None, :].expand(3, 12) >= 5
-    return ids.masked_fill(~mask, TINY["pad_token_id"]), mask, types.long() if segments > 1 else None
+    return ids.masked_fill(~mask, config.pad_token_id), mask, types.long() if config.type_vocab_size > 1 else None
 
 
 def their_outputs(model, ids, mask, types, heads):
@@ -124,7 +129,7 @@ def assert_equal(mine, theirs, mask):
 )
 @torch.no_grad()
 def test_outputs_equal_transformers_in_both_directions(family, heads, changes, tmp_path):
-    ids, mask, types = batch(own_config(family, changes).type_vocab_size)
+    ids, mask, types = batch(own_config(family, changes))
     theirs = published(family, heads, changes)
     theirs.save_pretrained(tmp_path / "theirs")
     loaded = load_model(tmp_path / "theirs")
@@ -164,6 +169,13 @@ PUBLISHED_COUNTS = [
     ("electra", "large", 30_522, 0, 334_092_288, None, 335_174_458),
     ("modernbert", "base", 50_368, 50_283, 149_014_272, None, 149_655_232),
     ("modernbert", "large", 50_368, 50_283, 394_781_696, None, 395_881_664),
+    ("mpnet", "base", 30_527, 1, 108_895_872, 109_486_464, 109_518_527),
+    ("deberta-v2", "xsmall", 128_100, 0, 70_682_112, None, 70_958_820),
+    ("deberta-v2", "small", 128_100, 0, 141_304_320, None, 142_024_548),
+    ("deberta-v2", "base", 128_100, 0, 183_831_552, None, 184_551_780),
+    ("deberta-v2", "large", 128_100, 0, 434_012_160, None, 435_191_908),
+    ("deberta-v2", "v2-xlarge", 128_100, 0, 884_593_152, None, 887_085_156),
+    ("deberta-v2", "v2-xxlarge", 128_100, 0, 1_564_549_632, None, 1_567_041_636),
 ]
 
 
@@ -176,7 +188,11 @@ def formula(config):
     rows += config.max_position_embeddings + config.position_offset if config.position == "learned" else 0
     embeddings = (rows + 1 + bias) * (narrow or width) + (narrow * width + width if narrow else 0)
     layer = 4 * (width + bias) * width + (ups * (width + bias) + width) * inner + bias * width + 2 * norm
-    outside = (norm if config.norm_place == "pre" else 0) - (norm if config.skip_first_norm else 0)
+    outside = {"none": 0, "bucketed": config.relative_buckets * config.num_attention_heads}.get(
+        config.relative_position, 2 * config.relative_buckets * width + norm
+    )
+    outside += width * width * config.conv_kernel_size + width + norm if config.conv_kernel_size else 0
+    outside += (norm if config.norm_place == "pre" else 0) - (norm if config.skip_first_norm else 0)
     return embeddings + (1 if config.layer_sharing == "all" else config.num_hidden_layers) * layer + outside
 
 

@@ -26,6 +26,15 @@ AXES = [
     {},
     {"norm_place": "pre", "position": "rotary", "norm": "rms", "feed_forward": "glu", "use_bias": False},
     {"embedding_size": 8, "pooling": "mean"},
+    {"relative_position": "bucketed", "relative_buckets": 8, "relative_max_distance": 9, "label_transform": True},
+    {
+        "relative_position": "disentangled",
+        "relative_buckets": 4,
+        "relative_max_distance": 9,
+        "conv_kernel_size": 3,
+        "attention": ("full", "local"),
+        "attention_window_tokens": 4,
+    },
 ]
 HEADS = {"masked_lm": 0, "sentence_pair": 2}
 
