@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from transformers import AutoTokenizer
 
+from bertctl.build_pairs.config import BuildPairsSection
+from bertctl.build_pairs.run import run as build_pairs
 from bertctl.errors import BertctlError
 from bertctl.pretrain.data import make_batches, open_data, plan_phases
+from bertctl.recipe.load import build_recipe
+from bertctl.tokenize.config import TokenizeSection
+from bertctl.tokenize.run import run as tokenize
 from bertctl.training.runtime import Runtime
 
 CPU = torch.device("cpu")
@@ -41,6 +47,28 @@ def test_rows_are_the_tokens_that_the_records_point_at(data):
         special = np.isin(rows.input_ids[row], list(data.tokenizer.special_ids)) & real
         assert np.array_equal(rows.special[row], special)
         assert len(expected) == reader.lengths()[row] <= 48
+
+
+@pytest.mark.parametrize("second_segment", ["none", "sentence_order"])
+def test_rows_of_another_family_stand_as_transformers_has_them(tmp_path, section, second_segment):
+    """<s> A </s></s> B </s>: two separators, one token type, and no example longer than asked for."""
+    lines = [f"{a} {b} ends" for a in ("one", "two", "three") for b in ("day", "night", "year")]
+    (tmp_path / "c.txt").write_text("\n\n".join("\n".join(lines[i:] + lines[:i]) for i in range(9)))
+    tree = {"corpus": {"files": [str(tmp_path / "c.txt")]}, "vocab_size": 280, "algorithm": "byte_bpe"}
+    tokenize(build_recipe(tree, TokenizeSection), out=tmp_path / "tokens", seed=0)
+    tree = {"tokens": str(tmp_path / "tokens"), "sequence_length": 24, "second_segment": second_segment}
+    build_pairs(build_recipe(tree | {"held_out_fraction": 0.2}, BuildPairsSection), out=tmp_path / "pairs", seed=0)
+    opened = open_data(section(pairs=str(tmp_path / "pairs")))
+    reader, theirs = opened.train["24"], AutoTokenizer.from_pretrained(tmp_path / "tokens")
+    rows = reader.rows(np.arange(len(reader)))
+    assert rows.attention_mask.sum(axis=1).tolist() == reader.lengths().tolist()
+    assert reader.longest <= 24
+    for ids, real, special in zip(rows.input_ids, rows.attention_mask, rows.special, strict=True):
+        text = [part for part in theirs.decode(ids[real]).removeprefix("<s>").split("</s>") if part]
+        assert len(text) == (1 if second_segment == "none" else 2)
+        assert ids[real].tolist() == theirs(*text)["input_ids"]
+        assert np.array_equal(special & real, np.isin(ids, theirs.all_special_ids) & real)
+    assert not rows.token_type_ids.any()
 
 
 def test_an_epoch_of_steps_holds_every_example_once(batches):

@@ -13,6 +13,7 @@ from bertctl.tasks import spans
 from bertctl.tasks.questions import Answer, QuestionExample
 from bertctl.tasks.task import IGNORED, Features, Limits
 from bertctl.text.tokenizer import Tokenizer
+from bertctl.text.train_byte_bpe import train_byte_bpe
 
 WORDS = [f"q{n}" for n in range(30)] + [f"c{n}" for n in range(30)]
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], True, True)
@@ -51,6 +52,21 @@ def test_windows_as_worked_out_by_hand() -> None:
     assert windows(5, 20, 4) == ["c0-c11", "c8-c19", "c16-c27", "c24-c29"]
     assert windows(5, 20, 0) == ["c0-c11", "c12-c23", "c24-c29"]
     assert windows(5, 40, 4) == ["c0-c29"]
+
+
+def test_an_answer_is_found_behind_two_separators_and_without_its_blank() -> None:
+    """RoBERTa: <s> question </s></s> context </s>, and a piece that takes in the blank before its word."""
+    tokenizer = train_byte_bpe(["who is pure land"] * 3, vocab_size=290)
+    context = "  Pure Land is a term."
+    asked = example("who is", context, Answer("Land", 7))
+    (feature,) = spans.encode([asked], tokenizer, [], Limits(64))
+    separators = [place for place, token in enumerate(feature.input_ids) if token == tokenizer.sep_id]
+    assert separators == [separators[0], separators[0] + 1, len(feature.input_ids) - 1]
+    assert set(feature.token_type_ids) == {0}
+    logits = np.zeros((len(feature.input_ids), 2))
+    logits[feature.labels, [0, 1]] = 9
+    best = spans.best_spans([feature], [logits], 1)[0]
+    assert context[best.start : best.end] == "Land"
 
 
 def test_an_overlap_is_smaller_than_the_window_that_the_question_leaves() -> None:

@@ -9,6 +9,7 @@ from bertctl.errors import BertctlError
 from bertctl.tasks import token_labels
 from bertctl.tasks.task import IGNORED, Features, Limits, TokenExample
 from bertctl.text.tokenizer import Tokenizer
+from bertctl.text.train_byte_bpe import train_byte_bpe
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c"], True, True)
 LABELS = ["O", "B-X", "I-X"]
@@ -38,6 +39,14 @@ def test_first_pieces_have_the_loss() -> None:
     assert feature.input_ids == [2, 5, 6, 7, 7, 1, 6, 3]  # a word without a piece is [UNK] and keeps its tag
     assert feature.labels == [IGNORED, 1, 2, IGNORED, IGNORED, 0, 1, IGNORED]
     assert (feature.words, feature.positions, feature.pieces, feature.cut) == ([0, 1, 2, 3], [1, 2, 5, 6], 6, 0)
+
+
+def test_first_pieces_of_bytes_stand_behind_a_blank() -> None:
+    bytes_ = train_byte_bpe([" ab ab"], vocab_size=263)
+    (feature,) = token_labels.encode([example(["ab", "xy", ""], ["B-X", "I-X", "O"])], bytes_, LABELS, Limits(16, 0))
+    assert [bytes_.tokens[i] for i in feature.input_ids] == ["<s>", "\u0120ab", "\u0120", "x", "y", "<unk>", "</s>"]
+    assert feature.labels == [IGNORED, 1, 2, IGNORED, IGNORED, 0, IGNORED]
+    assert feature.token_type_ids == [0] * 7
 
 
 @settings(max_examples=80, deadline=None)
