@@ -1,9 +1,10 @@
 """The examples of `python_docs`, for each task that the docstrings of Python hold labels for."""
 
-from bertctl.demo import entities, labels
+from bertctl.demo import answers, entities, labels
 from bertctl.errors import BertctlError
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.embedding_data import PairExample
+from bertctl.tasks.questions import Answer, QuestionExample
 from bertctl.tasks.task import Splits, TextExample, TokenExample
 
 SEED = 0  # not that of the run: what is test data in one stage must not be training data in another
@@ -45,11 +46,23 @@ def searched(data: DataSection) -> Splits:
     return Splits(train, dev, test)
 
 
+def asked(data: DataSection) -> Splits:
+    """What does this function return?"""
+    found = answers.asked_questions(_sizes(data, answers.SIZES), SEED)
+    train, dev, test = ([_question(item) for item in found[split]] for split in found)
+    return Splits(train, dev, test)
+
+
+def _question(item: answers.Asked) -> QuestionExample:
+    _, start, text = item.answer
+    return QuestionExample(item.where, item.question, item.context, (Answer(text, start),), item.where)
+
+
 def unlabelled(data: DataSection, *, task: str, hint: str) -> Splits:
     """There is nothing in it to learn the task from. Errors: BertctlError, always."""
     raise BertctlError(f"python_docs: got the task {task}, for which it holds no labels", hint=hint)
 
 
-def _sizes(data: DataSection) -> labels.Sizes:
+def _sizes(data: DataSection, usual: labels.Sizes = labels.Sizes()) -> labels.Sizes:  # noqa: B008  # a tuple
     asked = {"train": data.train_examples, "dev": data.dev_examples, "test": data.test_examples}
-    return labels.Sizes(**{split: size for split, size in asked.items() if size is not None})
+    return usual._replace(**{split: size for split, size in asked.items() if size is not None})

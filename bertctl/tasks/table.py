@@ -165,7 +165,7 @@ TASKS: dict[str, Task] = {
         outputs=lambda labels: 2,
         read_file=squad.read_file,
         read_table=questions.read_rows,
-        demo=partial(python_docs.unlabelled, task="qa", hint="use a SQuAD file"),
+        demo=python_docs.asked,
         finish=questions.finish,
         labels=lambda examples: [],
         gold=questions.gold,

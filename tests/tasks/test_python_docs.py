@@ -11,7 +11,9 @@ from bertctl.tasks.table import TASKS
 SIZES = {"train_examples": 48, "dev_examples": 16, "test_examples": 32}
 
 
-@pytest.mark.parametrize(("task", "subset"), [("classification", None), ("classification", "pairs"), ("ner", None)])
+@pytest.mark.parametrize(
+    ("task", "subset"), [("classification", None), ("classification", "pairs"), ("ner", None), ("qa", None)]
+)
 def test_splits_have_the_sizes_asked_for_and_share_nothing(task: str, subset: str | None) -> None:
     data = DataSection(name="python_docs", subset=subset, **SIZES)
     splits = training_data(TASKS[task], data, seed=5)
