@@ -72,11 +72,12 @@ def _of_recipe(name: str, overrides: list[str]) -> dict[str, Any]:
         raise BertctlError(f"{name}: no section `pretrain`, so there is no encoder to describe")
     pairs = recipe.build_pairs or BuildPairsSection()
     training = recipe.pretrain.training
+    vocab_size, pad_token_id = _vocabulary(recipe)
     heads = {"masked_lm": 0} | ({"sentence_pair": 2} if pairs.second_segment != "none" else {})
     if recipe.pretrain.objective.name == "replaced_token":
         heads = {"replaced_token": 1}  # of the encoder that stays; its generator is not described
     return {
-        "config": encoder_config(recipe.pretrain.encoder, vocab_size=_vocabulary(recipe), pad_token_id=0),
+        "config": encoder_config(recipe.pretrain.encoder, vocab_size=vocab_size, pad_token_id=pad_token_id),
         "heads": heads,
         "batch_size": training.micro_batch_size or training.batch_size,
         "tokens": max(phase.sequence_length for phase in pairs.lengths()),
@@ -85,16 +86,23 @@ def _of_recipe(name: str, overrides: list[str]) -> dict[str, Any]:
     }
 
 
-def _vocabulary(recipe: "Recipe") -> int:
-    """Its size, as the recipe asks for it."""
+def _vocabulary(recipe: "Recipe") -> tuple[int, int]:
+    """Its size and padding id, as the recipe asks for it."""
     section = recipe.tokenize
-    if section is None or section.vocab_size is not None:
-        return WORDPIECES if section is None else int(section.vocab_size or 0)
+    if section is None:
+        return WORDPIECES, 0
+    if section.vocab_size is not None:
+        from bertctl.tokenize.vocabulary import NAMES, TRAININGS
+
+        usual = TRAININGS[section.algorithm or "wordpiece"].names
+        names = NAMES[section.special_tokens] if section.special_tokens else usual
+        return section.vocab_size, list(names).index("pad")  # special tokens come first
     if section.vocabulary is None or not Path(section.vocabulary).exists():
-        return WORDPIECES
+        return WORDPIECES, 0
     from bertctl.text.tokenizer import Tokenizer
 
-    return Tokenizer.load(section.vocabulary).vocab_size
+    tokenizer = Tokenizer.load(section.vocabulary)
+    return tokenizer.vocab_size, tokenizer.pad_id
 
 
 def _values(found: "Description") -> dict[str, Any]:

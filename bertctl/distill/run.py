@@ -139,7 +139,8 @@ def say_start(student: Student, objective: DistillationObjective, runtime: runti
     teacher, losses = objective.teacher, ", ".join(f"{w:g} {name}" for name, w in objective.weights.items())
     note(f"distill: teacher {describe(teacher)}; student {describe(student.model)}, started from {student.origin}")
     note(f"distill: {losses}; temperature {objective.temperature:g}; on {runtimes.describe(runtime)}")
-    if parameters(student.model) >= parameters(teacher):
+    fewer_layers = student.model.config.num_hidden_layers < teacher.config.num_hidden_layers
+    if parameters(student.model) >= parameters(teacher) and not fewer_layers:  # shared layers are faster, not smaller
         warn("the student is not smaller than the teacher; name another one, such as `half`")
 
 

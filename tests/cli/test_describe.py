@@ -71,6 +71,13 @@ def test_what_cannot_be_described_is_refused(arguments, message, capsys, tmp_pat
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("recipe", "count"), [("roberta", 124_697_433), ("albert", 11_813_810), ("electra", 13_549_057)]
+)
+def test_shipped_recipes_are_as_large_as_the_published_models(recipe, count, capsys):
+    assert json.loads(call(capsys, recipe, "--batch-size", 1, "--tokens", 8, "--json")[1])["parameters_in_all"] == count
+
+
 def test_replaced_tokens_describe_the_encoder_that_stays(capsys):
     options = ["--set", "pretrain.encoder.name=electra", "--set", "pretrain.encoder.size=small"]
     found = json.loads(call(capsys, "base", *options, "--set", "pretrain.objective.name=replaced_token", "--json")[1])

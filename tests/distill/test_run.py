@@ -299,6 +299,14 @@ def test_the_tokens_that_the_pairs_were_built_from_need_no_name(on_pairs, tmp_pa
     assert run(on_pairs({"steps": 1}, tokens=None), out=tmp_path / "run", seed=0)["steps"] == 1
 
 
+def test_a_student_with_fewer_shared_layers_is_not_called_as_large(on_pairs, tmp_path, capsys):
+    shared = {"num_hidden_layers": 2, "layer_sharing": "all"}
+    first = run(on_pairs({"steps": 1}, student=shared), out=tmp_path / "one", seed=0)
+    result = run(on_pairs({"steps": 1}, teacher=str(tmp_path / "one"), student="half"), out=tmp_path / "two", seed=0)
+    assert result["parameters_student"] == result["parameters_teacher"] == first["parameters_student"]
+    assert "not smaller" not in capsys.readouterr().err
+
+
 def test_a_student_that_is_not_smaller_is_told(on_pairs, tmp_path, capsys):
     result = run(on_pairs({"steps": 2}, student={"num_hidden_layers": 4}), out=tmp_path / "run", seed=0)
     assert "warning: the student is not smaller than the teacher" in capsys.readouterr().err
