@@ -20,8 +20,12 @@ def predict(
     task: Annotated[str | None, typer.Option("--task", help="If not given, what the checkpoint is for.")] = None,
     output: Annotated[str, typer.Option("--output", help="auto, labels, masks or embeddings.")] = "auto",
     top_k: Annotated[int, typer.Option("--top-k", min=1, help="Candidates for each [MASK].")] = 5,
-    pooling: Annotated[str, typer.Option("--pooling", help="How an embedding is made of a text's tokens.")] = "mean",
-    normalize: Annotated[bool, typer.Option("--normalize", help="Embeddings of length 1.")] = False,
+    pooling: Annotated[
+        str | None, typer.Option("--pooling", help="How an embedding is made of tokens: cls, mean or max.")
+    ] = None,
+    normalize: Annotated[
+        bool | None, typer.Option("--normalize/--no-normalize", help="Whether embeddings have length 1.")
+    ] = None,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Texts in one forward pass.")] = 32,
     max_length: Annotated[int | None, typer.Option("--max-length", min=3, help="Longest input in word pieces.")] = None,
     long_text: Annotated[

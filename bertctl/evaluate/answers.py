@@ -16,17 +16,19 @@ from bertctl import signals
 from bertctl.encoder.encoder import EncoderOutput
 from bertctl.evaluate.inputs import Record
 from bertctl.heads.model import Model
-from bertctl.heads.pooling import POOLINGS
 from bertctl.tasks.batches import collate, feature_logits
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import Features, Limits, Task, TextExample
+from bertctl.tasks.text_windows import encode_windows, mean_over_windows
 from bertctl.tasks.texts import encode_texts, fit, framed
 from bertctl.text.tokenizer import Tokenizer
+from bertctl.text.words import word_places
 from bertctl.training.batching import Batch
 from bertctl.training.runtime import Runtime
 
 Answer = dict[str, Any]
 DECIMALS = 8  # float32 has no more
+TINY = 1e-12
 
 
 @dataclass
@@ -74,24 +76,36 @@ def note_cut(answer: Answer, features: Sequence[Features]) -> Answer:
 
 @dataclass
 class Embeddings(Answerer):
-    """{"embedding": [E numbers]}: one vector a text, pooled over its real tokens, [CLS] and [SEP] among them.
+    """{"embedding": [E numbers]}: one vector a text, pooled over its real tokens, [CLS] and [SEP] among them; of a text
+    in windows their mean. `prefix` is put before every text.
 
-    Source: Sentence-BERT, arXiv:1908.10084, whose default is the mean.
+    Source: Sentence-BERT, arXiv:1908.10084.
     """
 
-    pooling: str
     normalize: bool
+    prefix: str
+
+    def encode(self, records: Sequence[Record]) -> list[Features]:
+        """Several features a record, if long texts are read in windows."""
+        texts = [tuple(self.prefix + text for text in record.texts()) for record in records]
+        examples = [TextExample(*padded_pair(text), None, r.where) for text, r in zip(texts, records, strict=True)]
+        if self.limits.windows:
+            return encode_windows(examples, self.tokenizer, self.limits)
+        return encode_texts(examples, self.tokenizer, self.limits.max_length)
 
     def answers(self, records: Sequence[Record]) -> list[Answer]:
         features = self.encode(records)
-        vectors = np.zeros((len(features), self.model.config.hidden_size))
-        for places, batch, output in self.batches(features):
-            pooled = POOLINGS[self.pooling](output.last_hidden_state.float(), batch.get("attention_mask"))
-            vectors[places] = (
-                (torch.nn.functional.normalize(pooled, dim=-1) if self.normalize else pooled).cpu().numpy()
-            )
-        rows = vectors.round(DECIMALS).tolist()
-        return [note_cut({"embedding": row}, [feature]) for row, feature in zip(rows, features, strict=True)]
+        rows = np.zeros((len(features), self.model.outputs("embedding")))
+        for places, _, output in self.batches(features):
+            rows[places] = self.model.logits("embedding", output).float().cpu().numpy()
+        vectors = mean_over_windows(len(records), features, list(rows))
+        if self.normalize:
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=TINY)
+        own: list[list[Features]] = [[] for _ in records]
+        for feature in features:
+            own[feature.example].append(feature)
+        found = vectors.round(DECIMALS).tolist()
+        return [note_cut({"embedding": row}, windows) for row, windows in zip(found, own, strict=True)]
 
 
 @dataclass
@@ -175,10 +189,7 @@ class TaskLabels(Answerer):
         """(start, end) of every word of a text, in code points; None for a record that has its words already."""
         if not isinstance(record.value, str) and "text" not in record.value:
             return None
-        pieces = self.tokenizer.encode([record.texts()[0]])[0]
-        starts = np.flatnonzero(pieces.word_starts)
-        stops = np.append(starts, len(pieces.ids))[1:] - 1  # of a blank text: none
-        return list(zip(pieces.starts[starts].tolist(), pieces.ends[stops].tolist(), strict=True))
+        return word_places([record.texts()[0]])[0]
 
     def _example(self, record: Record, spans: list[tuple[int, int]] | None) -> Any:
         if spans is None:

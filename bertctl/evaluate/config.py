@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from bertctl.encoder.config import Pooling
 from bertctl.pretrain.config import MaskingSection
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
@@ -37,6 +38,9 @@ class EvaluateSection(Section):
     """masked_lm without data: score the held-out part of what build-pairs wrote; workdir/build_pairs if not given."""
     tokens: Path | None = None
     """The folder that tokenize wrote and that the pairs point into; workdir/tokenize if not given."""
+    pooling: Pooling | None = None
+    """embedding: how the vector of a text is made of those of its tokens, `cls`, `mean` or `max`; if not given the
+    checkpoint's own way, else the mean."""
     max_length: int | None = Field(default=None, ge=3)
     """Longest input in word pieces, special tokens included; if not given what the model was fine-tuned with, else what
     it can read, at most 512."""
@@ -61,6 +65,8 @@ class EvaluateSection(Section):
             raise ValueError(f"got {systems} systems (model, against, predictions), expected one, or two to compare")
         if self.predictions and self.task in (None, MASKED_LM):
             raise ValueError("`predictions` need a `task` with labelled data")
+        if self.pooling is not None and self.task != "embedding":
+            raise ValueError("`pooling` belongs to the task embedding; any other head was trained with one")
         if self.no_answer_probabilities and len(self.no_answer_probabilities) != len(self.predictions):
             raise ValueError("`no_answer_probabilities` need one file for each of the predictions")
         return self

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from bertctl import signals
 from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.console import warn
+from bertctl.encoder.config import Pooling
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.evaluate.answers import Answerer, Embeddings, MaskedTokens, TaskLabels
 from bertctl.evaluate.config import MASKED_LM
@@ -24,6 +25,7 @@ from bertctl.variants.hf import Loaded, load_model
 
 BATCHES_AT_ONCE = 16  # sorted by length together, so that little is computed for padding
 
+EMBEDDING = "embedding"
 Output = Literal["auto", "labels", "masks", "embeddings"]
 
 
@@ -34,8 +36,8 @@ def predict(
     task: str | None = None,
     output: Output = "auto",
     top_k: int = 5,
-    pooling: str = "mean",
-    normalize: bool = False,
+    pooling: str | None = None,
+    normalize: bool | None = None,
     batch_size: int = 32,
     max_length: int | None = None,
     long_text: Literal["cut", "refuse", "windows"] | None = None,
@@ -46,37 +48,55 @@ def predict(
     """One object for each line of `source`, in order, whatever the batch size.
 
     `output` masks: {"masks": [[{"token", "probability"} x top_k] for each [MASK]]}; labels: the predictions of the
-    checkpoint's task; embeddings: {"embedding": [...]}, pooled over the real tokens; auto: what the checkpoint has a
-    head for, embeddings if it has none. A text longer than `max_length` is cut, its object says so by `truncated`,
+    checkpoint's task; embeddings: {"embedding": [...]}, pooled over the real tokens, in the way of the checkpoint where
+    `pooling` and `normalize` are not given, else the mean as it is; auto: what the checkpoint has a head for,
+    embeddings if it has none. A text longer than `max_length` is cut, its object says so by `truncated`,
     `pieces` and `pieces_kept`, and the number of such texts is warned of at the end; or it is refused, or read in
     windows (labels of whole texts), by default as the checkpoint was fine-tuned.
     Errors: BertctlError before anything is read if the checkpoint cannot do what is asked.
     """
     folder = resolve_model(model)
     loaded, tokenizer = load_model(folder), Tokenizer.load(folder)
+    output = decided(loaded, folder, task, output)
+    if output == "embeddings":
+        loaded = embedder(loaded, folder, pooling)
     with runtimes.start(precision) as runtime:
         loaded.model.to(runtime.device).eval()
         limits = limits_for(max_length, DataSection(long_text=long_text), loaded)
-        make = choose(loaded, folder, task, output, top_k=top_k, pooling=pooling, normalize=normalize)
+        make = choose(loaded, folder, task, output, top_k=top_k, normalize=normalize)
         answerer = make(loaded.model, tokenizer, limits, batch_size, runtime)
         yield from answers(answerer, read_records(source, where=where, format=format), long_text)
 
 
+def decided(loaded: Loaded, folder: Path, task: str | None, output: Output) -> Output:
+    """What is given if it is not said: what the checkpoint has a head for. Errors: BertctlError for an unknown task."""
+    if task is not None and task not in (*TASKS, MASKED_LM):
+        raise BertctlError(unknown("task", task, (*TASKS, MASKED_LM)))
+    if output != "auto":
+        return output
+    bare = not loaded.model.head_outputs.keys() - {"sentence_pair"}
+    name = task or (None if bare else task_of(loaded, folder))
+    return "embeddings" if name in (None, EMBEDDING) else "masks" if name == MASKED_LM else "labels"
+
+
+def embedder(loaded: Loaded, folder: Path, pooling: str | None) -> Loaded:
+    """The checkpoint with a head for vectors of texts: its own, or one that only pools. Errors: BertctlError."""
+    if pooling is not None and pooling not in POOLINGS:
+        raise BertctlError(unknown("pooling", pooling, POOLINGS))
+    if pooling is None and EMBEDDING in loaded.model.head_outputs:
+        return loaded
+    return load_model(folder, {EMBEDDING: 0}, pooling=cast("Pooling | None", pooling))
+
+
 def choose(
-    loaded: Loaded, folder: Path, task: str | None, output: Output, *, top_k: int, pooling: str, normalize: bool
+    loaded: Loaded, folder: Path, task: str | None, output: Output, *, top_k: int, normalize: bool | None
 ) -> Callable[..., Answerer]:
     """What makes the answers. Errors: BertctlError if the checkpoint has no head for it, or for an unknown name."""
     heads = loaded.model.head_outputs
-    if task is not None and task not in (*TASKS, MASKED_LM):
-        raise BertctlError(unknown("task", task, (*TASKS, MASKED_LM)))
-    if output == "auto":
-        bare = not heads.keys() - {"sentence_pair", "embedding"}
-        name = task or (None if bare else task_of(loaded, folder))
-        output = "embeddings" if name is None else "masks" if name == MASKED_LM else "labels"
     if output == "embeddings":
-        if pooling not in POOLINGS:
-            raise BertctlError(unknown("pooling", pooling, POOLINGS))
-        return partial(Embeddings, pooling=pooling, normalize=normalize)
+        said = loaded.extra.get(EMBEDDING) or {}
+        unit = bool(said.get("normalize", False)) if normalize is None else normalize
+        return partial(Embeddings, normalize=unit, prefix=str(said.get("text_prefix") or ""))
     if output == "masks":
         if "masked_lm" not in heads:
             have = ", ".join(heads) or "none"

@@ -31,7 +31,7 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
         raise BertctlError("evaluate: started as one of several ranks, but it runs in one process; leave out torchrun")
     if section.model is None and (section.against is not None or not section.predictions):
         raise BertctlError("evaluate.model: not given", hint="bertctl evaluate MODEL --data PATH")
-    checkpoints = [load(name) for name in (section.model, section.against) if name is not None]
+    checkpoints = [load(name, section) for name in (section.model, section.against) if name is not None]
     task = section.task or task_of(checkpoints[0].loaded, checkpoints[0].folder)
     inputs = {"vocabulary": checkpoints[0].tokenizer.hash} if checkpoints else {}
     with (

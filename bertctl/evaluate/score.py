@@ -33,7 +33,9 @@ def score_task(
     `against`, and both compared. Writes predictions.jsonl, a line an example in input order, for each."""
     task = TASKS[name]
     heads = [labels_for(task, checkpoint.loaded, checkpoint.name) for checkpoint in checkpoints]
-    split, examples = test_data(task, section.data, labels=heads[0] if heads else None, seed=seed)
+    split, read = test_data(task, section.data, labels=heads[0] if heads else None, seed=seed)
+    examples = task.scored(read)
+    task = task.fitted(examples)
     for checkpoint, labels in zip(checkpoints[1:], heads[1:], strict=True):
         raise_problems(unknown_labels(task, examples, labels, checkpoint.name) if task.classes else [])
     probabilities = [*section.no_answer_probabilities, *[None] * len(section.predictions)]

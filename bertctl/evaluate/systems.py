@@ -28,10 +28,11 @@ class Checkpoint(NamedTuple):
     tokenizer: Tokenizer
 
 
-def load(name: str) -> Checkpoint:
-    """The checkpoint in a folder, or of a hub name. Errors: BertctlError."""
+def load(name: str, section: EvaluateSection) -> Checkpoint:
+    """The checkpoint in a folder, or of a hub name; any encoder can give vectors of texts. Errors: BertctlError."""
     folder = resolve_model(name)
-    return Checkpoint(name, folder, load_model(folder), Tokenizer.load(folder))
+    heads = {"embedding": 0} if section.task == "embedding" else None
+    return Checkpoint(name, folder, load_model(folder, heads, pooling=section.pooling), Tokenizer.load(folder))
 
 
 @dataclass(frozen=True)

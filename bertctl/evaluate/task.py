@@ -38,7 +38,7 @@ def task_of(loaded: Loaded, source: Path) -> str:
         raise BertctlError(f"{source}: labels words, but does not say for which task", hint="add --task ner or pos")
     raise BertctlError(
         f"{source}: has no head of a task, nor for masked tokens, so there is nothing to score",
-        hint="bertctl finetune --task ... makes one; bertctl predict MODEL --output embeddings needs none",
+        hint="--task embedding needs none; bertctl finetune --task ... makes one",
     )
 
 
@@ -73,7 +73,9 @@ def limits_for(max_length: int | None, data: DataSection, loaded: Loaded) -> Lim
     """How the checkpoint reads texts: as asked, else as it was fine-tuned."""
     windows = (data.long_text or loaded.extra.get("long_text")) == "windows"
     overlap = loaded.extra.get("overlap_tokens") if data.overlap_tokens is None else data.overlap_tokens
-    return Limits(longest_input(max_length, loaded), overlap, windows)
+    said = loaded.extra.get("embedding") or {}
+    prefixes = {name: str(said.get(name) or "") for name in ("query_prefix", "passage_prefix")}
+    return Limits(longest_input(max_length, loaded), overlap, windows, **prefixes)
 
 
 def say_cut(cut: dict[str, int], max_length: int) -> None:

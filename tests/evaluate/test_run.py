@@ -144,8 +144,8 @@ def test_an_older_evaluation_is_replaced_and_nothing_else_is(classifier, colours
 @pytest.mark.parametrize(
     ("kind", "task", "message"),
     [
-        ("minilm", None, "no head of a task"),
-        ("minilm", "ner", "has no token head"),
+        ("bare", None, "no head of a task"),
+        ("bare", "ner", "has no token head"),
         ("masked", "classification", "has no sequence head"),
         ("classifier", "masked_lm", "has no masked-LM head"),
     ],
