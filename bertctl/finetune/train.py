@@ -234,7 +234,8 @@ def score_run(trainee: Trainee, folder: RunFolder) -> dict[str, Any]:
     predictions, _ = trainee.predict(chunks, exact, settings)
     if trainee.runtime.rank == 0:
         lines = "".join(json.dumps(p, ensure_ascii=False, allow_nan=False) + "\n" for p in predictions)
-        write_whole(folder.out / f"predictions-{data.scored}.jsonl", lines)
+        for name, text in {f"predictions-{data.scored}.jsonl": lines, **data.task.files(examples, predictions)}.items():
+            write_whole(folder.out / name, text)
     degenerate = is_degenerate(data.task, examples, predictions)
     if degenerate:
         warn(f"{trainee.plan.name}: degenerate, it says the same of everything; try another seed or a lower rate")

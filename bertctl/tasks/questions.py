@@ -145,7 +145,8 @@ def input_example(record: str | Mapping[str, Any], data: DataSection, where: str
     else:
         found = read_rows(Table(where, list(record), [(1, dict(record))]), data, False, problems)
     raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
-    return replace(found[0], where=where)
+    number = found[0].id if any(name in record for name in IDS) else where.rpartition(":")[2]  # of the line
+    return replace(found[0], id=number, where=where)
 
 
 def gold(example: QuestionExample) -> list[tuple[str, str]]:

@@ -70,6 +70,8 @@ def test_answers_are_learnt_and_the_threshold_travels_with_the_model(make_sectio
     assert result["data"]["misfits"] == {"train": 3}
     said = capsys.readouterr().err
     assert all(f"train-v2.0.json: question q{number}: got the answer" in said for number in (1, 2, 4))
+    official = json.loads((tmp_path / "out" / "runs" / "pretrained-seed1" / "squad-predictions.json").read_text())
+    assert len(official) == 60
     config = json.loads((tmp_path / "out" / "model" / "config.json").read_text())
     threshold = config["bertctl"]["settings"]["null_threshold"]
     values = {"model": str(tmp_path / "out"), "data": {"path": str(questions)}}

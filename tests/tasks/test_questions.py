@@ -102,7 +102,8 @@ def test_a_data_set_with_a_question_without_answer_is_version_two() -> None:
 def test_input_for_predict_is_an_object_with_both_texts() -> None:
     example = input_example({"question": "Who?", "context": "Ann"}, DataSection(), "<stdin>:7")
     assert (example.question, example.context, example.answers, example.where) == ("Who?", "Ann", None, "<stdin>:7")
-    assert gold(example) == []
+    assert (example.id, gold(example)) == ("7", [])
+    assert input_example({"id": 3, "question": "Who?", "context": "Ann"}, DataSection(), "<stdin>:7").id == "3"
     with pytest.raises(BertctlError, match=r"^<stdin>:7: got text, expected objects with a question and its context"):
         input_example("Who?", DataSection(), "<stdin>:7")
     with pytest.raises(BertctlError, match=r"^<stdin>:7: got the columns 'question'"):

@@ -154,6 +154,13 @@ def test_answers_come_back_exactly_from_their_positions(
         assert (best.start, best.end, best.score) == (start, end, 18.0)
 
 
+def test_leading_blanks_stay_where_they_are() -> None:
+    text = "  Pure Land is a term."
+    (feature,) = spans.encode([example("", text, Answer("Pure Land", 2))], BY_LETTER, [], Limits(60))
+    first, last = (feature.positions.index(label) for label in feature.labels)
+    assert (feature.spans[first][0], feature.spans[last][1]) == (2, 11)
+
+
 def test_marks_end_with_their_letter_even_where_the_vocabulary_takes_them_away() -> None:
     for text in ("cafe\u0301 x", "\u0928\u092e\u0938\u094d\u0924\u0947 x", "\u0645\u0631\u064e x"):
         context = spans.context_of(text, BY_LETTER.encode([text])[0])
