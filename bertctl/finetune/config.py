@@ -36,7 +36,7 @@ class FinetuneSection(Section):
     """Name of the output folder below workdir/finetune; the task's name if not given."""
     task: TaskName
     """For one text or a pair: classification, multi_label (any number of labels) or regression (a number); for each
-    word: ner or pos."""
+    word: ner or pos; qa (the span of a context that answers a question); multiple_choice (which of some texts fits)."""
     model: str | None = None
     """The checkpoint to start from: a folder or a hub name; the stage pretrain's if not given."""
     data: DataSection = DataSection()
