@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bertctl.metrics.classification import classification_metrics
-from bertctl.metrics.compare import compare, difference_of, randomisation
+from bertctl.metrics.compare import compare, difference_of, heads, randomisation
 from bertctl.metrics.regression import regression_metrics
 from bertctl.metrics.rows import Metric, sample_values
 from bertctl.metrics.tagging import tagging_metrics
@@ -45,6 +45,24 @@ def test_p_of_a_metric_that_is_no_mean_equals_a_loop():
         hits += abs(macro_f1(np.where(swap, two, one)) - macro_f1(np.where(swap, one, two))) >= observed - 1e-12
     metrics = [classification_metrics(gold, predicted, 3)["macro_f1"] for predicted in (one, two)]
     assert randomisation(*metrics, rounds=8000, seed=0) == pytest.approx(hits / 1500, abs=0.035)
+
+
+def test_coins_of_any_number_fall_as_coins_do():
+    counts = np.array([1, 5, 1, 40, 1])
+    found = heads(np.random.default_rng(0), counts, 4000)
+    assert set(found[:, 0]) == {0, 1}
+    np.testing.assert_allclose(found.mean(axis=0), counts / 2, atol=0.25)
+    np.testing.assert_allclose(found.var(axis=0), counts / 4, rtol=0.1)
+    assert abs(np.corrcoef(found.T) - np.eye(5)).max() < 0.08
+    assert heads(np.random.default_rng(0), counts[:0], 7).shape == (7, 0)
+
+
+def test_the_unit_of_a_metric_does_not_change_p():
+    generator = np.random.default_rng(1)
+    first, second = generator.integers(0, 3, (2, 40)).astype(float)
+    plain = randomisation(mean_metric(first), mean_metric(second))
+    for unit in (1e-20, 1e20):
+        assert randomisation(mean_metric(first * unit), mean_metric(second * unit)) == pytest.approx(plain, abs=0.02)
 
 
 def test_equal_systems_differ_by_nothing_and_p_is_1():

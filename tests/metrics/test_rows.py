@@ -5,7 +5,7 @@ import pytest
 
 from bertctl.metrics import rows as rows_module
 from bertctl.metrics.classification import classification_metrics
-from bertctl.metrics.rows import Metric, bootstrap, sample_values
+from bertctl.metrics.rows import Metric, bootstrap, distinct_rows, sample_values
 
 
 def mean_metric(values: np.ndarray) -> Metric:
@@ -65,3 +65,16 @@ def test_samples_that_are_undefined_are_left_out() -> None:
     assert 0.2 < np.isnan(values).mean() < 0.5
     summary = classification_metrics(gold, gold, 2)["mcc"].summary(seed=0)
     assert (summary["value"], summary["low"], summary["high"]) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float64])
+def test_distinct_rows_are_those_of_numpy_in_an_order_of_their_own(kind):
+    rows = np.random.default_rng(0).integers(0, 3, (50, 3)).astype(kind)
+    expected, counts = np.unique(rows, axis=0, return_counts=True)
+    found = distinct_rows(rows)
+    assert dict(zip(map(tuple, found[0]), found[1], strict=True)) == dict(
+        zip(map(tuple, expected), counts, strict=True)
+    )
+    again = distinct_rows(rows[::-1])
+    np.testing.assert_array_equal(found[0], again[0])
+    np.testing.assert_array_equal(found[1], again[1])
