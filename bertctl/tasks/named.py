@@ -39,8 +39,8 @@ def _names(feature: Any) -> list[str]:
 
 
 def _is_hidden(table: Table) -> bool:
-    """Whether a column of named classes holds nothing but the mark for hidden labels."""
-    return any(all(row.get(column) == HIDDEN for _, row in table.rows) for column in table.class_names if table.rows)
+    """Whether a column of classes or of numbers holds nothing but the mark for hidden labels."""
+    return any(all(row.get(column) == HIDDEN for _, row in table.rows) for column in table.columns if table.rows)
 
 
 def _split_name(wanted: str | None, usual: Sequence[str], have: list[str], data: DataSection) -> str | None:

@@ -94,14 +94,14 @@ def test_a_lora_model_is_an_ordinary_one_and_learns(make_section, texts, encoder
     result = run(section, out=tmp_path / "run", seed=0)
     assert result["pretrained"]["low"] > result["majority_baseline"]["value"]
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "run" / "model").eval()
-    tokenizer = Tokenizer.load(tmp_path / "run" / "model")
+    tokenizer, temperature = Tokenizer.load(tmp_path / "run" / "model"), result["settings"]["temperature"]
     [path] = (tmp_path / "run" / "runs").glob("*/predictions-test.jsonl")
     ours = [json.loads(line) for line in path.read_text().splitlines()]
     rows = [line.split("\t")[0] for line in (texts / "test.tsv").read_text().splitlines()[1:]]
     for text, row in zip(rows[:10], ours[:10], strict=True):
         ids = [tokenizer.cls_id, *tokenizer.encode([text])[0].ids.tolist(), tokenizer.sep_id]
         with torch.inference_mode():
-            shares = model(torch.tensor([ids])).logits.softmax(-1)[0]
+            shares = (model(torch.tensor([ids])).logits / temperature).softmax(-1)[0]
         assert row["probabilities"]["pos"] == pytest.approx(float(shares[1]), abs=1e-5)
     before, after = (
         load_tensors(encoder / "model.safetensors"),
