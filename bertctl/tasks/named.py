@@ -39,8 +39,9 @@ def _names(feature: Any) -> list[str]:
 
 
 def _is_hidden(table: Table) -> bool:
-    """Whether a column of classes or of numbers holds nothing but the mark for hidden labels."""
-    return any(all(row.get(column) == HIDDEN for _, row in table.rows) for column in table.columns if table.rows)
+    """Whether the column `label`, or one of named classes, holds nothing but the mark for hidden labels."""
+    columns = {"label", *table.class_names}
+    return any(all(row.get(column) == HIDDEN for _, row in table.rows) for column in columns if table.rows)
 
 
 def _split_name(wanted: str | None, usual: Sequence[str], have: list[str], data: DataSection) -> str | None:

@@ -40,6 +40,19 @@ def test_class_names_are_labels_and_a_hidden_test_split_is_left_out(
     assert "every label is hidden (-1)" in capsys.readouterr().err
 
 
+def test_hidden_numbers_are_left_out_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the test split of STS-B in GLUE."""
+    names = {"sentence1": "string", "sentence2": "string", "label": "float32"}
+    features = datasets.Features({name: datasets.Value(kind) for name, kind in names.items()})
+    rows = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0.5, -1.0]}
+    hidden = {"sentence1": ["a"], "sentence2": ["c"], "label": [-1.0]}
+    name = save(tmp_path / "d", features, train=rows, validation=rows, test=hidden)
+    splits = training_data(TASKS["regression"], DataSection(name=name), seed=0)
+    assert [(e.text, e.pair, e.label) for e in splits.train] == [("a", "c", 0.5), ("b", "d", -1.0)]
+    assert splits.test == []
+    assert "every label is hidden (-1)" in capsys.readouterr().err
+
+
 def test_hidden_numbers_are_left_out_too(tmp_path: Path) -> None:
     """As in the test split of STS-B, where every score is -1.0; a column that is -1 here and there is data."""
     features = datasets.Features({"sentence1": datasets.Value("string"), "sentence2": datasets.Value("string")})
