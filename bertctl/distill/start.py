@@ -32,6 +32,7 @@ LAYER_FIELDS = (
     "norm",
     "norm_place",
     "position",
+    "relative_position",
     "use_bias",
 )
 

@@ -59,12 +59,14 @@ CLASS_DEFAULTS: Fields = {  # of `ModernBertConfig`
     "pad_token_id": 50283,
     "decoder_bias": True,
 }
+NO_TOKENS: Fields = dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"))
 KINDS = {"full_attention": "full", "sliding_attention": "local"}
 
 
 def to_hf(config: EncoderConfig) -> Fields | None:
-    """The fields of a `ModernBertConfig`; None unless every n-th layer, from the first on, sees everything and the
-    others a window, and for pooling that its classifier does not have."""
+    """The fields of a `ModernBertConfig`, without the ids that its class would take for those of special tokens; None
+    unless every n-th layer, from the first on, sees everything and the others a window, and for pooling that its
+    classifier does not have."""
     every = len(config.attention)
     if config.attention != ("full", *["local"] * (every - 1)) or config.pooling not in ("cls", "mean"):
         return None
@@ -72,7 +74,8 @@ def to_hf(config: EncoderConfig) -> Fields | None:
     kinds = [theirs[config.attention[layer % every]] for layer in range(config.num_hidden_layers)]
     fields = {name: getattr(config, name) for name in SAME_NAME}
     fields |= {name: getattr(config, ours) for name, ours in RENAMED.items()}
-    return fields | {"global_attn_every_n_layers": every, "layer_types": kinds, "decoder_bias": True}
+    fields |= {"global_attn_every_n_layers": every, "layer_types": kinds, "decoder_bias": True}
+    return fields | NO_TOKENS
 
 
 def from_hf(fields: Fields) -> EncoderConfig:
