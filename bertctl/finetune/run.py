@@ -62,7 +62,9 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
 
         def train(trial: Trial) -> dict[str, Any]:
             place = project.folder(trial.name)
-            return fine_tune(trial.section, trial.splits, labels, out=place, seed=seed, resume=resume, runtime=runtime)
+            done = fine_tune(trial.section, trial.splits, labels, out=place, seed=seed, resume=resume, runtime=runtime)
+            runtime.barrier()  # what the first rank has written is read by all
+            return done
 
         project = Project(section, task, splits, labels, seed, out, train, writes=runtime.rank == 0)
         return explore(way, project, resume=resume, runtime=runtime)
