@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from bertctl.console import Progress
 from bertctl.distill.config import DistillSection
 from bertctl.distill.objective import DistillationObjective, MaskedReader
-from bertctl.distill.student import same_vocabulary
 from bertctl.errors import BertctlError, Stopped
 from bertctl.heads.model import Model
 from bertctl.metrics.masked_lm import masked_lm_metrics
@@ -21,6 +20,7 @@ from bertctl.pretrain.batches import MaskedBatches
 from bertctl.pretrain.data import PretrainingData, make_batches, open_data
 from bertctl.pretrain.held_out import rows_on_all_ranks
 from bertctl.pretrain.objective import PretrainingObjective
+from bertctl.text.extend import same_vocabulary
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch, Prefetch
 from bertctl.training.config import TrainingSection

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.recipe.load import load_recipe
+from bertctl.text.extend import same_vocabulary
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import mix
 from bertctl.variants.config import EncoderSection, preset, unknown
@@ -103,23 +103,3 @@ def _from_checkpoint(
         )
     loaded = load_model(folder, fitting_heads(heads, config))
     return Student(loaded.model, f"checkpoint {name}", fresh=tuple(loaded.new_tensors), source=folder)
-
-
-def same_vocabulary(one: Tokenizer, name: object, other: Tokenizer, other_name: object) -> None:
-    """Refuse two tokenizers that give a text different ids: soft targets compare distributions id by id.
-
-    Errors: BertctlError with the first id that differs and how many do, or the switches that differ.
-    """
-    pairs = list(zip_longest(one.tokens, other.tokens, fillvalue="(none)"))
-    differing = [number for number, (left, right) in enumerate(pairs) if left != right]
-    if differing:
-        left, right = pairs[differing[0]]
-        problem = (
-            f"{name}: its vocabulary differs from that of {other_name} in {len(differing):,} of {len(pairs):,} ids; "
-            f"the first is id {differing[0]}, {left!r} and {right!r}"
-        )
-        raise BertctlError(problem, hint="teacher, student and data must share one tokenizer")
-    if one.hash != other.hash:
-        raise BertctlError(
-            f"{name}: the same vocabulary as {other_name}, but text is normalised in another way (lower case, accents)"
-        )

@@ -140,8 +140,8 @@ class ByteBpe:
 
 @dataclass(frozen=True)
 class Unigram:
-    """The most probable pieces, as SentencePiece has them in ALBERT and DeBERTa-v2; `scores` [vocab_size] are their
-    log-probabilities."""
+    """The most probable pieces, as SentencePiece has them in ALBERT and DeBERTa-v2; `scores` are the
+    log-probabilities of the first ones; those behind them were added, and are found as wholes only."""
 
     name: ClassVar[str] = "unigram"
     blanks_in_pieces: ClassVar[bool] = True
@@ -158,7 +158,7 @@ class Unigram:
         model = {
             "type": "Unigram",
             "unk_id": self.unk_id,
-            "vocab": [list(pair) for pair in zip(tokens, self.scores, strict=True)],
+            "vocab": [list(pair) for pair in zip(tokens, self.scores, strict=False)],
             "byte_fallback": self.byte_fallback,
         }
         return {

@@ -135,7 +135,11 @@ class Tokenizer:
     def _openings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """[vocab_size] bool each: the piece begins a word; it is nothing but blanks; it is special."""
         texts = [self.algorithm.opening(token) for token in self.tokens]
-        columns = ([opens(text), text.isspace(), i in self.special_ids] for i, text in enumerate(texts))
+        words = {entry["content"] for entry in self.added if entry["single_word"]}
+        columns = (
+            [opens(text) or token in words, text.isspace(), i in self.special_ids]
+            for i, (token, text) in enumerate(zip(self.tokens, texts, strict=True))
+        )
         opens_word, is_blank, is_special = np.array(list(columns), dtype=bool).T.copy()
         return opens_word, is_blank, is_special
 

@@ -56,12 +56,14 @@ def _read(file: Path, content: Content, settings: Mapping[str, Any]) -> dict[str
     said = names_in(content.get("post_processor")) | ({"unk": unk} if unk else {})
     whole = [entry["content"] for entry in added if entry["special"]]
     special = special_names(settings, tokens, said=said, preferred=whole)
+    names = {*whole, *special.values()}
+    ends = [number for number, token in enumerate(tokens) if token in names]
     return {
         "tokens": tokens,
         **_switches(content.get("normalizer")),
         "special": special,
         "added": _further(added, special),
-        "algorithm": READERS[kind](content, tokens),
+        "algorithm": READERS[kind](content, max(ends, default=-1) + 1),
         "template": template_of(content.get("post_processor"), special) or usual_template(special),
     }
 
@@ -96,7 +98,7 @@ def _further(added: Sequence[Content], special: Mapping[str, str]) -> tuple[Cont
     return tuple(entry for entry in entries if entry not in plain)
 
 
-def _word_piece(content: Content, tokens: Sequence[str]) -> Algorithm:
+def _word_piece(content: Content, held: int) -> Algorithm:
     normalizer, model = content["normalizer"], content["model"]
     return WordPiece(
         clean_text=normalizer["clean_text"],
@@ -106,7 +108,7 @@ def _word_piece(content: Content, tokens: Sequence[str]) -> Algorithm:
     )
 
 
-def _byte_bpe(content: Content, tokens: Sequence[str]) -> Algorithm:
+def _byte_bpe(content: Content, held: int) -> Algorithm:
     model = content["model"]
     if model.get("dropout"):
         raise ValueError(f"dropout is {model['dropout']}, expected none: a text must always give the same pieces")
@@ -119,13 +121,14 @@ def _byte_bpe(content: Content, tokens: Sequence[str]) -> Algorithm:
     )
 
 
-def _unigram(content: Content, tokens: Sequence[str]) -> Algorithm:
-    """A token that was added later gets the lowest score: it is found as a whole, and never as a piece of a word."""
+def _unigram(content: Content, held: int) -> Algorithm:
+    """The model has to hold the special tokens, `held` pieces at least: left out of the text's own library, they would
+    move what was added behind them. What was added gets the lowest score."""
     model = content["model"]
     scores = [float(score) for _, score in model["vocab"]]
     signs = [part["replacement"] for part in kinds(content["pre_tokenizer"]) if part["type"] == "Metaspace"]
     return Unigram(
-        scores=(*scores, *[min(scores)] * (len(tokens) - len(scores))),
+        scores=(*scores, *[min(scores)] * (held - len(scores))),
         unk_id=model["unk_id"],
         normalizer=content.get("normalizer"),
         pre_tokenizer=content["pre_tokenizer"],
@@ -135,7 +138,7 @@ def _unigram(content: Content, tokens: Sequence[str]) -> Algorithm:
     )
 
 
-READERS: dict[str, Callable[[Content, Sequence[str]], Algorithm]] = {
+READERS: dict[str, Callable[[Content, int], Algorithm]] = {
     "WordPiece": _word_piece,
     "BPE": _byte_bpe,
     "Unigram": _unigram,

@@ -23,6 +23,9 @@ class TokenizeSection(Section):
     """`wordpiece` (BERT; that of a new vocabulary if not given) or `byte_bpe` (RoBERTa, ModernBERT)."""
     special_tokens: Literal["bert", "roberta"] | None = None
     """`bert` ([CLS] A [SEP] B [SEP]) or `roberta` (<s> A </s></s> B </s>); as usual for `algorithm` if not given."""
+    add_tokens: tuple[str, ...] = ()
+    """Further whole-word tokens behind the vocabulary's own; a model continued with them (`pretrain.init_from`) starts
+    each from the mean of its old pieces."""
     lowercase: bool | None = None
     """Fold case. On for a new WordPiece vocabulary if not given, off for bytes; an existing one knows."""
     strip_accents: bool | None = None

@@ -10,10 +10,10 @@ from bertctl.artifacts.folder import lock, whole_folder
 from bertctl.artifacts.shards import KIND, TokenShardWriter
 from bertctl.errors import BertctlError
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.tokenize import vocabulary
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.documents import Documents
 from bertctl.tokenize.encode import Tally, counted, write_documents
+from bertctl.tokenize.vocabulary import vocabulary
 
 
 def run(section: TokenizeSection, *, out: Path, seed: int, resume: bool = False) -> dict[str, Any]:
@@ -29,9 +29,7 @@ def run(section: TokenizeSection, *, out: Path, seed: int, resume: bool = False)
     with lock(out), whole_folder(out, kind=KIND, inputs=inputs, facts=facts) as temp:
         readings = 1 if section.vocabulary else 2
         with Documents(section.corpus, readings=readings, folder=temp.parent) as documents:
-            tokenizer, facts_learned = (
-                vocabulary.existing(section) if section.vocabulary else vocabulary.learned(section, documents, temp)
-            )
+            tokenizer, facts_learned = vocabulary(section, documents, temp)
             tokenizer.save(temp)
             counts, tally, seconds = _write(section, documents, tokenizer, temp)
         inputs |= {"corpus": tally.digest.hexdigest(), "vocabulary": tokenizer.hash}
@@ -86,9 +84,10 @@ def _result(
 
 
 def _show(result: dict[str, Any]) -> None:
-    asked = result.get("vocab_size_asked", result["vocab_size"])
-    if result["vocab_size"] != asked:
-        console.note(f"vocabulary: {result['vocab_size']:,} pieces; {asked:,} were asked for, the corpus has no more")
+    learned = result["vocab_size"] - result.get("tokens_added", 0)
+    asked = result.get("vocab_size_asked", learned)
+    if learned != asked:
+        console.note(f"vocabulary: {learned:,} pieces; {asked:,} were asked for, the corpus has no more")
     empty = result["documents_read"] - result["documents"]
     left_out = f" ({empty:,} without a word left out)" if empty else ""
     console.note(

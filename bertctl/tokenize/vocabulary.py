@@ -11,6 +11,7 @@ from bertctl import console
 from bertctl.artifacts import checkpoint
 from bertctl.errors import BertctlError
 from bertctl.text import train_byte_bpe, train_wordpiece
+from bertctl.text.extend import with_tokens
 from bertctl.text.special import BERT_NAMES, ROBERTA_NAMES
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.text.train_wordpiece import Learned
@@ -40,7 +41,16 @@ TRAININGS = {
 }
 
 
-def existing(section: TokenizeSection) -> tuple[Tokenizer, dict[str, Any]]:
+def vocabulary(section: TokenizeSection, documents: Documents, spill: Path) -> tuple[Tokenizer, dict[str, Any]]:
+    """The vocabulary with its further tokens, and what there is to say about how it was learned."""
+    tokenizer, facts = _existing(section) if section.vocabulary else _learned(section, documents, spill)
+    if section.add_tokens:
+        tokenizer = with_tokens(tokenizer, section.add_tokens)
+        facts["tokens_added"] = len(section.add_tokens)
+    return tokenizer, facts
+
+
+def _existing(section: TokenizeSection) -> tuple[Tokenizer, dict[str, Any]]:
     """The vocabulary that the section names. Errors: BertctlError if it is for another algorithm than asked for."""
     source = section.vocabulary or ""
     path = Path(source) if Path(source).exists() else checkpoint.resolve_model(source)
@@ -53,7 +63,7 @@ def existing(section: TokenizeSection) -> tuple[Tokenizer, dict[str, Any]]:
     return tokenizer, {}
 
 
-def learned(section: TokenizeSection, documents: Documents, spill: Path) -> tuple[Tokenizer, dict[str, Any]]:
+def _learned(section: TokenizeSection, documents: Documents, spill: Path) -> tuple[Tokenizer, dict[str, Any]]:
     """Read the corpus once and learn its vocabulary; the second value is for the result."""
     training = TRAININGS[section.algorithm or "wordpiece"]
     lowercase = training.lowercase if section.lowercase is None else section.lowercase

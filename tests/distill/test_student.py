@@ -5,7 +5,7 @@ import torch
 
 from bertctl.distill.config import StudentSection
 from bertctl.distill.start import WORDS
-from bertctl.distill.student import build_student, same_vocabulary, student_config
+from bertctl.distill.student import build_student, student_config
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
@@ -103,19 +103,6 @@ def test_a_checkpoint_with_one_other_id_is_refused(tmp_path):
     with pytest.raises(BertctlError, match="in 2 of 20 ids; the first is id 8, 'e' and 'd'") as caught:
         build(str(tmp_path), teacher_of())
     assert caught.value.exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "message"),
-    [
-        (tokenizer("a", "b"), tokenizer("a"), r"1 of 7 ids; the first is id 6, 'b' and '\(none\)'"),
-        (tokenizer("a"), tokenizer("a", lowercase=True), "normalised in another way"),
-    ],
-)
-def test_vocabularies_that_differ_are_refused(one, other, message):
-    with pytest.raises(BertctlError, match=message):
-        same_vocabulary(one, "student", other, "the teacher")
-    same_vocabulary(one, "student", one, "the teacher")
 
 
 def test_a_name_that_means_nothing_says_what_a_student_can_be():

@@ -123,6 +123,19 @@ def test_an_existing_vocabulary_of_another_algorithm_is_refused(corpus, tmp_path
         section([corpus], vocabulary=MINILM, special_tokens="bert")
 
 
+def test_tokens_are_added_behind_a_vocabulary(tmp_path, capsys):
+    path = tmp_path / "c.txt"
+    path.write_text("say covfefe to the covfefe\n" * 3)
+    for values in ({"vocabulary": MINILM}, {"vocab_size": 25}, {"vocab_size": 270, "algorithm": "byte_bpe"}):
+        out = tmp_path / f"out{len(values)}{values.get('vocab_size')}"
+        result = run(section([path], add_tokens=["covfefe"], **values), out=out, seed=1)
+        made = Tokenizer.load(out)
+        assert made.tokens[-1] == "covfefe"
+        assert made.vocab_size == TokenShards(out).vocab_size == result["vocab_size"]
+        assert (TokenShards(out).shards[0].tokens == made.vocab_size - 1).sum() == 6
+    assert "26 pieces" not in capsys.readouterr().err
+
+
 def test_asked_and_real_size_are_both_told(tmp_path, capsys):
     """huggingface/tokenizers#903, #670."""
     path = tmp_path / "c.txt"
