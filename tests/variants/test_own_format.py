@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 
 import pytest
 import torch
@@ -29,11 +30,12 @@ MORE = itertools.cycle(  # one of these beside each combination
         {"global_every_tokens": 3},
     ]
 )
-COMBINATIONS = [
+EVERYTHING = [
     dict(zip(AXES, values, strict=True)) | more
     for values, more in zip(itertools.product(*AXES.values()), MORE, strict=False)
     if values[1] == "none" or "linear" not in values[4]
-][::2]  # every second one: all pairs of values meet, in half the time
+]
+COMBINATIONS = random.Random(0).sample(EVERYTHING, len(EVERYTHING) // 2)
 
 
 def model_of(combination):
@@ -50,12 +52,19 @@ def model_of(combination):
     return Model(config, {"masked_lm": 0, "sequence": 3}).eval()
 
 
+def test_half_of_all_combinations_holds_every_pair():
+    def pairs(combinations):
+        return {(a, c[a], b, c[b]) for c in combinations for a, b in itertools.combinations(AXES, 2)}
+
+    assert pairs(COMBINATIONS) == pairs(EVERYTHING)
+
+
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("position", AXES["position"])
 @torch.no_grad()
 def test_every_combination_loads_as_it_was_saved(position, place, tmp_path):
     chosen = [c for c in COMBINATIONS if c["position"] == position and c["norm_place"] == AXES["norm_place"][place]]
-    assert len(chosen) == 13
+    assert len(chosen) > 8
     ids = torch.arange(24).reshape(2, 12)
     mask = torch.arange(12)[None] < torch.tensor([[12], [7]])
     for number, combination in enumerate(chosen):
