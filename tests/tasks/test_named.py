@@ -53,18 +53,6 @@ def test_hidden_numbers_are_left_out_too(tmp_path: Path, capsys: pytest.CaptureF
     assert "every label is hidden (-1)" in capsys.readouterr().err
 
 
-def test_hidden_numbers_are_left_out_too(tmp_path: Path) -> None:
-    """As in the test split of STS-B, where every score is -1.0; a column that is -1 here and there is data."""
-    features = datasets.Features({"sentence1": datasets.Value("string"), "sentence2": datasets.Value("string")})
-    features["label"] = datasets.Value("float32")
-    rows = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [-1.0, 5.0]}
-    hidden = {**rows, "label": [-1.0, -1.0]}
-    name = save(tmp_path / "d", features, train=rows, validation=rows, test=hidden)
-    splits = training_data(TASKS["regression"], DataSection(name=name), seed=0)
-    assert [e.label for e in splits.train] == [-1.0, 5.0]
-    assert splits.test == []
-
-
 def test_lists_of_class_labels_are_tags(tmp_path: Path) -> None:
     rows = {"tokens": [["a", "b"]], "ner_tags": [[1, 0]]}
     name = save(tmp_path / "d", TAGGED, train=rows, validation=rows)
