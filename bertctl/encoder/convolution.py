@@ -6,6 +6,7 @@ Shapes: B batch, T tokens, E hidden size.
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.feedforward import ACTIVATIONS
 from bertctl.encoder.norms import build_norm
 
@@ -20,7 +21,7 @@ class Convolution(nn.Module):
         self.conv = nn.Conv1d(width, width, kernel, padding=kernel // 2)
         self.act = ACTIVATIONS[config.hidden_act]
         self.norm = build_norm(config, width)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, embedded: Tensor, hidden: Tensor, key_mask: Tensor | None) -> Tensor:
         """Embeddings [B, T, E] and the first layer's output [B, T, E] -> [B, T, E]; padding counts as zeros."""

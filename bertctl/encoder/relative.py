@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.dropout import Dropout
 
 # (q [*, H, Q, D], k [*, H, K, D], distances [*, Q, K] of each key after its query) -> what broadcasts to [*, H, Q, K]
 ScoreBias = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -60,7 +61,7 @@ class Disentangled(nn.Module):
         self.buckets = config.relative_buckets
         self.table = nn.Embedding(2 * config.relative_buckets, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, project_query: Project, project_key: Project) -> ScoreBias:
         """The bias of the layer that these maps belong to."""
