@@ -63,7 +63,8 @@ class Encoder(nn.Module):
             raise ValueError(f"{input_ids.shape[1]} tokens, but the encoder has {self.config.max_position_embeddings}")
         key_mask = None if attention_mask is None else attention_mask.bool()
         hidden = self.embeddings(input_ids, token_type_ids, self.position)
-        states, attentions = [hidden], []
+        states: list[Tensor] = [hidden]
+        attentions: list[Tensor | None] = []
         for layer, pattern in zip(self.layers, self.patterns, strict=True):
             hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions)
             if self.convolution is not None and not attentions:
