@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bertctl import signals
 from bertctl.console import note, warn
 from bertctl.errors import raise_problems
 from bertctl.evaluate.config import EvaluateSection
@@ -93,12 +94,12 @@ def comparison(
     section: EvaluateSection, first: Mapping[str, Metric], second: Mapping[str, Metric]
 ) -> dict[str, dict[str, Any]]:
     """Every metric that both have: both values, their difference with its interval, and the p-value."""
-    samples, rounds = section.bootstrap_samples, section.randomisation_rounds
-    return {
-        name: compare(metric, second[name], samples=samples, rounds=rounds)
-        for name, metric in first.items()
-        if name in second
-    }
+    found = {}
+    for name in [name for name in first if name in second]:
+        signals.check("comparing")
+        samples, rounds = section.bootstrap_samples, section.randomisation_rounds
+        found[name] = compare(first[name], second[name], samples=samples, rounds=rounds)
+    return found
 
 
 def write_predictions(folder: Path, suffix: str, task: Task, examples: Sequence[Any], system: System) -> None:
