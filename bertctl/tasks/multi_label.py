@@ -19,7 +19,7 @@ from bertctl.tasks.task import Features, Limits, Prediction, TextExample
 from bertctl.tasks.text_windows import encode_labelled, mean_over_windows
 from bertctl.tasks.texts import find_column, has_header, read_texts
 from bertctl.tasks.thresholds import best_threshold, best_thresholds
-from bertctl.tasks.values import LabelReader, sorted_labels
+from bertctl.tasks.values import LabelReader, shown, sorted_labels
 from bertctl.text.tokenizer import Tokenizer
 
 LABELS = ("labels", "label", "classes", "categories", "tags")
@@ -98,7 +98,7 @@ def _switched(table: Table, data: DataSection, problems: list[str]) -> Answer:
 def _is_on(value: Any, place: str, column: str, problems: list[str]) -> bool:
     if value in (0, 1) or value in SWITCHES:  # true and false, and 1.0, are equal to them
         return SWITCHES.get(value, value == 1)
-    got = repr(value) if isinstance(value, (str, int, float)) else json_kind(value)
+    got = shown(value) if isinstance(value, (str, int, float)) else json_kind(value)
     problems.append(f"{place}: got {got} in the column {column!r}, expected 0 or 1")
     return False
 

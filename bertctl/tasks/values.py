@@ -6,7 +6,6 @@ Numbers are names too ("1", "2", "3" are three classes). Missing labels and labe
 
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,6 +14,8 @@ from bertctl.tasks.tables import json_kind
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+LARGEST_NUMBER = 3.4e38  # numbers are learnt in float32
+LONGEST_SHOWN = 40  # characters
 LABEL_KINDS = {str: "text", bool: "true or false", int: "an integer", float: "a fraction"}
 
 
@@ -74,18 +75,24 @@ class LabelReader:
 
 def is_number(text: str) -> bool:
     """Whether a text is a decimal number: no NaN, no infinity, no `1_000`, all of which `float` takes."""
-    return NUMBER.fullmatch(text.strip()) is not None and math.isfinite(float(text))
+    return NUMBER.fullmatch(text.strip()) is not None and abs(float(text)) <= LARGEST_NUMBER
 
 
 def number_of(value: Any, place: str, column: str, problems: list[str]) -> float:
-    """A cell that holds a number, or its digits; anything else is a problem."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+    """A cell that holds a number, or its digits; anything else is a problem, and so is what float32 cannot hold."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_NUMBER:
         return float(value)
     if isinstance(value, str) and is_number(value):
         return float(value)
-    got = json_kind(value) if value is None or isinstance(value, (bool, list, dict)) else repr(value)
+    got = json_kind(value) if value is None or isinstance(value, (bool, list, dict)) else shown(value)
     problems.append(f"{place}: got {got} in the column {column!r}, expected a finite number")
     return 0.0
+
+
+def shown(value: Any) -> str:
+    """A cell as a message shows it, which may hold a whole text."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def most_frequent(names: Iterable[str | None]) -> str:
