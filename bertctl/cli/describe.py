@@ -66,6 +66,7 @@ def _of_recipe(name: str, overrides: list[str]) -> dict[str, Any]:
     from bertctl.cli.recipe import Recipe
     from bertctl.recipe.load import load_recipe
     from bertctl.variants.config import encoder_config
+    from bertctl.variants.extend import rounded_up
 
     recipe = load_recipe(find_recipe(name), Recipe, overrides)
     if recipe.pretrain is None:
@@ -73,11 +74,12 @@ def _of_recipe(name: str, overrides: list[str]) -> dict[str, Any]:
     pairs = recipe.build_pairs or BuildPairsSection()
     training = recipe.pretrain.training
     vocab_size, pad_token_id = _vocabulary(recipe)
+    rows = rounded_up(vocab_size, recipe.pretrain.pad_vocab_to_multiple_of)
     heads = {"masked_lm": 0} | ({"sentence_pair": 2} if pairs.second_segment != "none" else {})
     if recipe.pretrain.objective.name == "replaced_token":
         heads = {"replaced_token": 1}  # of the encoder that stays; its generator is not described
     return {
-        "config": encoder_config(recipe.pretrain.encoder, vocab_size=vocab_size, pad_token_id=pad_token_id),
+        "config": encoder_config(recipe.pretrain.encoder, vocab_size=rows, pad_token_id=pad_token_id),
         "heads": heads,
         "batch_size": training.micro_batch_size or training.batch_size,
         "tokens": max(phase.sequence_length for phase in pairs.lengths()),
@@ -96,13 +98,13 @@ def _vocabulary(recipe: "Recipe") -> tuple[int, int]:
 
         usual = TRAININGS[section.algorithm or "wordpiece"].names
         names = NAMES[section.special_tokens] if section.special_tokens else usual
-        return section.vocab_size, list(names).index("pad")  # special tokens come first
+        return section.vocab_size + len(section.add_tokens), list(names).index("pad")  # special tokens come first
     if section.vocabulary is None or not Path(section.vocabulary).exists():
         return WORDPIECES, 0
     from bertctl.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(section.vocabulary)
-    return tokenizer.vocab_size, tokenizer.pad_id
+    return tokenizer.vocab_size + len(section.add_tokens), tokenizer.pad_id
 
 
 def _values(found: "Description") -> dict[str, Any]:

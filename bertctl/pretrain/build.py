@@ -12,8 +12,10 @@ from bertctl.pretrain.config import PretrainSection, ReplacedTokenObjectiveSecti
 from bertctl.pretrain.data import PretrainingData
 from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.pretrain.replaced_token import HEAD, ReplacedTokenObjective, generator_config
+from bertctl.pretrain.vocabulary import with_vocabulary
 from bertctl.training.batching import mix
 from bertctl.variants.config import encoder_config
+from bertctl.variants.extend import never_predicted, rounded_up
 from bertctl.variants.hf import load_model
 from bertctl.variants.resize import resized
 
@@ -31,7 +33,9 @@ def build_objective(
         note("pretrain: the pairs' labels are not used: for replaced tokens a pair is one input with two segments")
     model = build_model(section, {HEAD: 1}, data, seed)
     weights = {"mlm": section.objective.masked_lm_weight, HEAD: section.objective.replaced_token_weight}
-    return ReplacedTokenObjective(model, build_generator(section.objective, model, seed), weights)
+    generator = build_generator(section.objective, model, seed)
+    never_predicted(generator, data.tokenizer.vocab_size)
+    return ReplacedTokenObjective(model, generator, weights)
 
 
 def build_generator(section: ReplacedTokenObjectiveSection, model: Model, seed: int) -> Model:
@@ -51,20 +55,24 @@ def build_generator(section: ReplacedTokenObjectiveSection, model: Model, seed: 
 
 
 def build_model(section: PretrainSection, heads: Mapping[str, int], data: PretrainingData, seed: int) -> Model:
-    """Fresh weights, or those of a checkpoint with the same vocabulary. Errors: BertctlError if the encoder has too few
-    embeddings or places."""
+    """Fresh weights, or those of a checkpoint for this vocabulary or the first part of it. Errors: BertctlError if the
+    encoder has too few embeddings or places, or the checkpoint another vocabulary."""
     torch.manual_seed(mix(seed, 0))
-    if section.init_from is not None and not section.resize:
-        loaded = load_model(resolve_model(section.init_from), heads)
-        config, model, fresh = loaded.model.config, loaded.model, loaded.new_tensors
+    fresh: list[str] = []
+    tokenizer, multiple = data.tokenizer, section.pad_vocab_to_multiple_of
+    if section.init_from is None:
+        rows = rounded_up(tokenizer.vocab_size, multiple)
+        model = Model(encoder_config(section.encoder, vocab_size=rows, pad_token_id=tokenizer.pad_id), heads)
     else:
-        config = encoder_config(
-            section.encoder, vocab_size=data.tokenizer.vocab_size, pad_token_id=data.tokenizer.pad_id
-        )
-        model, fresh = Model(config, heads), []
+        folder = resolve_model(section.init_from)
+        loaded = load_model(folder, None if section.resize else heads)
+        model, fresh = with_vocabulary(loaded.model, folder, tokenizer, multiple=multiple), loaded.new_tensors
     if section.resize:
-        source = load_model(resolve_model(str(section.init_from))).model
-        model, fresh = resized(source, config, heads, seed=mix(seed, 1), stretch=section.stretch)
+        rows = model.config.vocab_size
+        config = encoder_config(section.encoder, vocab_size=rows, pad_token_id=tokenizer.pad_id)
+        model, fresh = resized(model, config, heads, seed=mix(seed, 1), stretch=section.stretch)
+    never_predicted(model, tokenizer.vocab_size)
+    config = model.config
     if fresh:
         note(f"init_from: drawn anew because the checkpoint has none: {', '.join(fresh)}")
     if config.vocab_size < data.tokenizer.vocab_size:

@@ -77,6 +77,9 @@ class PretrainSection(Section):
     """How `resize` makes a longer table of learned positions: repeat it, or spread it over the new length."""
     encoder: EncoderSection = EncoderSection()
     """The encoder to train from scratch."""
+    pad_vocab_to_multiple_of: int = Field(default=1, ge=1)
+    """Rows of the word embeddings are rounded up to a multiple of this (64 suits GPUs); the further rows stand for no
+    token and are never predicted."""
     objective: Annotated[MaskedLMObjectiveSection | ReplacedTokenObjectiveSection, Field(discriminator="name")] = (
         MaskedLMObjectiveSection()
     )
