@@ -9,6 +9,7 @@ from bertctl.finetune.search_config import SearchSection
 from bertctl.finetune.strategy_config import LossSection, StrategySection
 from bertctl.recipe.section import Section
 from bertctl.tasks.config import DataSection, TaskName
+from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.training.config import AdamWSection, TrainingSection
 
 
@@ -36,7 +37,8 @@ class FinetuneSection(Section):
     """Name of the output folder below workdir/finetune; the task's name if not given."""
     task: TaskName
     """For one text or a pair: classification, multi_label (any number of labels) or regression (a number); for each
-    word: ner or pos; qa (the span of a context that answers a question); multiple_choice (which of some texts fits)."""
+    word: ner or pos; qa (the span of a context that answers a question); multiple_choice (which of some texts fits);
+    embedding (vectors that are near each other where texts belong together)."""
     model: str | None = None
     """The checkpoint to start from: a folder or a hub name; the stage pretrain's if not given."""
     data: DataSection = DataSection()
@@ -58,7 +60,10 @@ class FinetuneSection(Section):
     dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout in place of the checkpoint's own rates."""
     pooling: Pooling | None = None
-    """How a head for whole texts sees one: `cls`, `mean` or `max` over tokens; the checkpoint's own if not given."""
+    """How a head for whole texts sees one: `cls`, `mean` or `max` over tokens, or `attention` with learned weights; the
+    checkpoint's own if not given, and for a new embedding head the mean."""
+    embedding: EmbeddingSection = EmbeddingSection()
+    """Of embedding: the loss, its temperature, a projection, prefixes."""
     thresholds: Literal["one", "each"] = "one"
     """Of multi_label: one threshold for all labels, or one for each, found on dev for the best micro-F1 together."""
     strategy: StrategySection = StrategySection()
@@ -78,4 +83,6 @@ class FinetuneSection(Section):
             raise ValueError(f"give one of {' and '.join(given)}, not both")
         if len(set(self.train_fraction)) < len(self.train_fraction):
             raise ValueError("train_fraction: each share may stand there once")
+        if self.task != "embedding" and self.embedding != EmbeddingSection():
+            raise ValueError(f"`embedding` belongs to the task of this name, not to {self.task}")
         return self

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bertctl.console import note, warn
@@ -11,11 +11,13 @@ from bertctl.errors import BertctlError
 from bertctl.tasks.audit import audit, refuse_truncation, truncation, windows_read
 from bertctl.tasks.batches import Chunk, encode_chunks
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.task import Features, Limits, Splits, Task
 from bertctl.text.tokenizer import Tokenizer
 
 DEFAULT_LENGTH = 512
+NO_PREFIX = EmbeddingSection()
 LONG_LABEL_LISTS = 12  # labels named in the note before training
 
 
@@ -55,8 +57,8 @@ def hash_of(task: Task, splits: Splits) -> str:
     digest = hashlib.sha256()
     for split, examples in splits.items():
         for example in examples:
-            labels = [label for label, _ in task.gold(example)]
-            digest.update(json.dumps([split, task.key(example), labels]).encode())
+            answers = [label for label, _ in task.gold(example)] or task.truth(example)
+            digest.update(json.dumps([split, task.key(example), answers]).encode())
     return digest.hexdigest()
 
 
@@ -81,10 +83,12 @@ def prepare_data(
     max_length: int,
     labels: list[str],
     known: list[str] | None,
+    embedding: EmbeddingSection = NO_PREFIX,
 ) -> TaskData:
     """Check and encode splits that were read. `labels` are those that there are, in the order of `known` if the
     checkpoint knows them all."""
-    limits = Limits(max_length, data.overlap_tokens, data.long_text == "windows")
+    windows, prefixes = data.long_text == "windows", (embedding.query_prefix, embedding.passage_prefix)
+    limits = Limits(max_length, data.overlap_tokens, windows, *prefixes)
     names = merge_labels(labels, known) if task.classes else []
     return encode_data(task, splits, tokenizer, names, limits, refuse=data.long_text == "refuse")
 
@@ -93,6 +97,8 @@ def encode_data(
     task: Task, splits: Splits, tokenizer: Tokenizer, labels: list[str], limits: Limits, *, refuse: bool
 ) -> TaskData:
     """Encode splits and say what there is to know of them. `refuse`: texts that would be cut are problems."""
+    splits = replace(splits, dev=task.scored(splits.dev), test=task.scored(splits.test))
+    task = task.fitted(splits.dev)
     features = {
         name: list(encode_chunks(task, examples, tokenizer, labels, limits)) for name, examples in splits.items()
     }

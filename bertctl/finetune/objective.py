@@ -5,16 +5,22 @@ Shapes: B batch, T tokens, C outputs.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from bertctl.errors import BertctlError, raise_problems
+from bertctl.errors import raise_problems
+from bertctl.finetune.config import FinetuneSection
+from bertctl.finetune.data import TaskData
 from bertctl.finetune.strategy_config import LossSection
 from bertctl.heads.model import Model
 from bertctl.tasks.losses import PLAIN, LossOptions
 from bertctl.tasks.task import IGNORED, Features, Task
 from bertctl.training.batching import Batch
+
+if TYPE_CHECKING:
+    from bertctl.tasks.task import MakeObjective
 
 
 class TaskObjective(nn.Module):
@@ -48,11 +54,13 @@ class TaskObjective(nn.Module):
         return self.model.logits(self.task.head, output)
 
 
-def build_objective(model: Model, task: Task, options: LossOptions = PLAIN) -> nn.Module:
-    """The task's own objective, or else the loss of its head's logits."""
+def objective_maker(section: FinetuneSection, data: TaskData) -> "MakeObjective":
+    """(model, runtime, micro-batch size) -> the task's own objective, or else the loss of its head's logits. Errors:
+    BertctlError for what the recipe asks of a loss that it cannot do."""
+    task, options = data.task, loss_options(section.loss, data.task, data.labels, data.train)
     if task.objective is not None:
-        raise BertctlError(f"finetune: {task.name} can be evaluated, not yet trained")
-    return TaskObjective(model, task, options)
+        return task.objective(section.embedding, data.splits.train)
+    return lambda model, runtime, micro_batch_size: TaskObjective(model, task, options)
 
 
 def loss_options(section: LossSection, task: Task, labels: Sequence[str], train: Sequence[Features]) -> LossOptions:

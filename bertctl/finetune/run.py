@@ -8,11 +8,12 @@ from typing import Any
 from bertctl.artifacts.checkpoint import read_config
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.console import note
+from bertctl.errors import BertctlError
 from bertctl.finetune.config import FinetuneSection
 from bertctl.finetune.curve import learning_curve
 from bertctl.finetune.data import TaskData, hash_of, longest_input, prepare_data
 from bertctl.finetune.folds import cross_validate
-from bertctl.finetune.objective import build_objective, loss_options
+from bertctl.finetune.objective import objective_maker
 from bertctl.finetune.result import choose, summarise
 from bertctl.finetune.search import search
 from bertctl.finetune.several import Project, Trial, Way
@@ -54,6 +55,9 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     task = task_of(section)
     resolve_source(section)  # what is missing is said before the data are read
     splits = training_data(task, section.data, seed=seed, holds_out=section.folds is None)
+    task = task.fitted(task.scored(splits.dev or splits.train))
+    if section.folds is not None and task.scored(splits.train) != splits.train:
+        raise BertctlError(f"folds: {task.name} ranks the texts of a split among each other; give a dev file instead")
     way = way_of(section)
     with runtimes.start(section.training.precision) as runtime:
         if way is None:
@@ -103,14 +107,16 @@ def fine_tune(
         max_length=longest_input(section.max_length, config.max_position_embeddings),
         labels=labels or task.labels(splits.train),
         known=known_labels(source, task.head),
+        embedding=section.embedding,
     )
+    task, noted = data.task, section.embedding.noted() if task.name == "embedding" else {}
     strategies = {PRETRAINED: section.strategy, FROM_SCRATCH: EVERYTHING}  # fresh weights are all trained
     trainings = {
         variant: resolve_training(section.training, len(data.train), config.hidden_size, strategy)
         for variant, strategy in strategies.items()
     }
     training = trainings[PRETRAINED]
-    options = loss_options(section.loss, task, data.labels, data.train)
+    build_objective = objective_maker(section, data)
     seeds = [seed + number for number in range(section.seeds)]
     fingerprint = fingerprint_of(section, source, data, training, precision=str(runtime.dtype))
     with RunFolder(
@@ -140,9 +146,9 @@ def fine_tune(
                     patience=section.patience,
                     resume=resume,
                     fingerprint=fingerprint | {"variant": variant, "seed": run_seed},
-                    extra={"stage": "finetune", **data.noted},
+                    extra={"stage": "finetune", **data.noted, **noted},
                 )
-                objective = build_objective(model, task, options).to(runtime.device)
+                objective = build_objective(model, runtime, plan.training.micro_batch_size).to(runtime.device)
                 if plan.strategy.keeps_states:
                     model.recall = remember(model, data, out, 2 * training.batch_size, runtime)
                 done = train_one(model, objective, data, plan, run_folder(out, variant, run_seed), runtime)
@@ -208,6 +214,4 @@ def say_start(variant: str, seed: int, model: Model, training: TrainingSection, 
 
 def copy_model(source: Path, folder: Path) -> None:
     """The files of a finished model, without its manifest."""
-    for path in source.iterdir():
-        if path.name != MANIFEST:
-            shutil.copyfile(path, folder / path.name)
+    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST))

@@ -28,7 +28,9 @@ PRETRAINED, FROM_SCRATCH = "pretrained", "from_scratch"
 
 def task_of(section: FinetuneSection) -> Task:
     """The task that the section names, with its choices."""
-    task = TASKS[section.task]
+    task, size = TASKS[section.task], section.embedding.projection_size
+    if size is not None:
+        task = replace(task, outputs=lambda labels: size)
     return replace(task, tune=task.tune_each) if section.thresholds == "each" and task.tune_each else task
 
 
@@ -82,7 +84,7 @@ def build_model(section: FinetuneSection, source: Path, data: TaskData, *, varia
         )
     model, is_new = loaded.model, any(tensor.startswith(f"heads.{name}.") for tensor in loaded.new_tensors)
     if variant == FROM_SCRATCH:
-        model, is_new = Model(config, {name: count}), True
+        model, is_new = Model(config, loaded.model.head_outputs), True
     elif data.task.classes and loaded.labels != data.labels:
         model.heads[name], is_new = HEADS[name].build(config, count), True
         initialise(model.heads[name], config.initializer_range)

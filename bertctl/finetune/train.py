@@ -202,10 +202,11 @@ def training_batches(data: TaskData, plan: Plan, model: Model, runtime: Runtime)
         model,
         data.tokenizer.pad_id,
         plan.training.batch_size,
-        plan.training.micro_batch_size,
+        plan.training.micro_batch_size if data.task.objective is None else None,
         plan.seed,
         runtime,
-        data.task.grouped,
+        grouped=data.task.grouped,
+        alike=data.task.objective is None,
     )
 
 

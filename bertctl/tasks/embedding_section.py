@@ -31,3 +31,7 @@ class EmbeddingSection(Section):
     """Put before every query, anchor and text of a scored pair, such as `query: `; kept in the checkpoint."""
     passage_prefix: str = ""
     """Put before every positive, negative and passage."""
+
+    def noted(self) -> dict[str, object]:
+        """What the checkpoint keeps, so that it is read as it was trained."""
+        return {"embedding": self.model_dump(include={"normalize", "query_prefix", "passage_prefix"})}
