@@ -18,6 +18,7 @@ from bertctl.metrics.rows import Metric
 from bertctl.tasks.batches import Chunk, joined
 from bertctl.tasks.losses import PLAIN
 from bertctl.tasks.task import Features, Task
+from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch
 
 PENALTIES = (1e-3, 1e-4, 1e-5)  # of counts; with SST-2, TREC and IMDB the best one was among these
@@ -35,7 +36,7 @@ def linear_baselines(data: TaskData) -> dict[str, dict[str, Any]]:
         return {}
     train = some_of(data.train)
     found = {"bag_of_words": fitted(data, train, piece_counts(data, train))}
-    if any(1 in feature.token_type_ids for feature in train):
+    if _occurrences(train, data.tokenizer)[1].max(initial=0) >= data.tokenizer.vocab_size:  # there is a second text
         found["length_baseline"] = fitted(data, train, lengths(data, train))
     return found
 
@@ -50,39 +51,41 @@ def some_of(features: list[Features]) -> list[Features]:
 
 def piece_counts(data: TaskData, train: Sequence[Features]) -> Columns:
     """Inputs -> [N, D] sparse: how often each piece that train has occurs, in each text of a pair apart."""
-    size, special = data.tokenizer.vocab_size, list(data.tokenizer.special_ids)
-    _, seen = _occurrences(train, size, special)
+    _, seen = _occurrences(train, data.tokenizer)
+    seen = seen if len(seen) else np.zeros(1, dtype=np.int64)  # texts without a piece still make a column
     known, times = np.unique(seen, return_counts=True)
     most = max(1, MOST_WEIGHTS // data.task.outputs(data.labels))
     known = np.sort(known[np.argsort(-times, kind="stable")[:most]])
 
     def columns(features: Sequence[Features]) -> Tensor:
-        rows, pieces = _occurrences(features, size, special)
-        place = np.searchsorted(known, pieces).clip(max=len(known) - 1)
-        is_known = known[place] == pieces
-        where = torch.from_numpy(np.stack([rows[is_known], place[is_known]]))
+        rows, pieces = _occurrences(features, data.tokenizer)
+        is_known = np.isin(pieces, known)
+        where = torch.from_numpy(np.stack([rows[is_known], np.searchsorted(known, pieces[is_known])]))
         shape = (len(features), len(known))
         return torch.sparse_coo_tensor(where, torch.ones(where.shape[1]), shape, check_invariants=True).coalesce()
 
     return columns
 
 
-def _occurrences(features: Sequence[Features], size: int, special: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(input, piece) of every piece; those of the second text are numbered after those of the first."""
-    rows = np.repeat(np.arange(len(features)), [len(feature.input_ids) for feature in features])
+def _occurrences(features: Sequence[Features], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """(input, piece) of every piece; those of the second text, behind the first separator, are numbered after those of
+    the first."""
+    sizes = np.array([len(feature.input_ids) for feature in features])
+    rows = np.repeat(np.arange(len(features)), sizes)
     ids = np.concatenate([feature.input_ids for feature in features])
-    types = np.concatenate([feature.token_type_ids for feature in features])
-    plain = ~np.isin(ids, special)
-    return rows[plain], (ids + size * types)[plain]
+    separators = np.cumsum(ids == tokenizer.sep_id)
+    before_row = np.concatenate([[0], separators[np.cumsum(sizes) - 1]])[:-1]
+    second = separators > before_row[rows]
+    plain = ~np.isin(ids, list(tokenizer.special_ids))
+    return rows[plain], (ids + tokenizer.vocab_size * second)[plain]
 
 
 def lengths(data: TaskData, train: Sequence[Features]) -> Columns:
     """Inputs -> [N, 3]: pieces of the first and of the second text, and their difference without its sign, each with
     mean 0 and deviation 1 over train."""
-    special = list(data.tokenizer.special_ids)
 
     def counts(features: Sequence[Features]) -> Tensor:
-        rows, pieces = _occurrences(features, data.tokenizer.vocab_size, special)
+        rows, pieces = _occurrences(features, data.tokenizer)
         second = pieces >= data.tokenizer.vocab_size
         first, pair = (np.bincount(rows[part], minlength=len(features)) for part in (~second, second))
         return torch.from_numpy(np.stack([first, pair, abs(first - pair)], axis=1)).float()

@@ -108,6 +108,24 @@ def test_the_texts_of_a_pair_are_counted_apart(tmp_path):
     assert linear_baselines(data)["bag_of_words"]["value"] > 0.95
 
 
+def test_a_second_text_is_known_by_its_separator_and_not_by_its_type(tmp_path):
+    """Types are all 0 in the inputs of RoBERTa."""
+    data = opened(tmp_path, "classification", lambda a, b, g: {"label": "x" if "red" in b else "y"}, pairs=True)
+    expected = linear_baselines(data)
+    for feature in [*data.train, *(feature for chunk in (*data.dev, *data.test) for feature in chunk.features)]:
+        feature.token_type_ids = [0] * len(feature.input_ids)
+    assert linear_baselines(data) == expected
+    assert list(expected) == ["bag_of_words", "length_baseline"]
+
+
+def test_texts_without_a_piece_leave_the_majority(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\n,x\n,y\n,x\n")
+    (tmp_path / "dev.csv").write_text("text,label\n,x\nred,x\n,y\n,x\n")
+    section = build_recipe({"path": str(tmp_path)}, DataSection)
+    data = open_data(TASKS["classification"], section, TOKENIZER, max_length=40, seed=0)
+    assert linear_baselines(data)["bag_of_words"]["value"] == 0.75
+
+
 def test_tasks_about_words_have_none(tmp_path):
     (tmp_path / "train.conll").write_text("red B-X\n\ndog O\n\n")
     (tmp_path / "dev.conll").write_text("red B-X\n")
