@@ -1,6 +1,7 @@
 """Any number of labels for a text or a pair: each is decided by itself, from a head on the pooled vector.
 
-A label applies where its probability reaches the threshold, which is found on dev and saved in the checkpoint.
+A label applies where its probability reaches the threshold. That, and the temperature that makes probabilities mean
+what they say, are found on dev and saved in the checkpoint.
 Shapes: N examples, C labels.
 """
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from bertctl.metrics.multi_label import multi_label_metrics, per_label
 from bertctl.metrics.rows import Metric
+from bertctl.metrics.temperature import fit_sigmoid_temperature, sigmoid
+from bertctl.tasks.classification import TEMPERATURE
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.tables import Table, format_of, json_kind, read_table
 from bertctl.tasks.task import Features, Limits, Prediction, TextExample
@@ -135,9 +138,9 @@ def tune(
     logits: Sequence[np.ndarray],
     label_names: Sequence[str],
 ) -> dict[str, Any]:
-    """{"threshold": t}: the one for all labels with the best micro-F1 on these examples."""
-    shares = probabilities(len(examples), features, logits)
-    return {"threshold": best_threshold(_matrix([e.label for e in examples], label_names), shares)}
+    """{"threshold": t}: the one for all labels with the best micro-F1 on these examples; and a "temperature"."""
+    settings, gold, shares = calibrated(examples, features, logits, label_names)
+    return settings | {"threshold": best_threshold(gold, shares)}
 
 
 def tune_each(
@@ -146,15 +149,24 @@ def tune_each(
     logits: Sequence[np.ndarray],
     label_names: Sequence[str],
 ) -> dict[str, Any]:
-    """{"thresholds": {label: t}}: those which together have the best micro-F1 on these examples."""
-    shares = probabilities(len(examples), features, logits)
-    found = best_thresholds(_matrix([e.label for e in examples], label_names), shares)
-    return {"thresholds": dict(zip(label_names, found, strict=True))}
+    """{"thresholds": {label: t}}: those with the best micro-F1 together on these examples; and a "temperature"."""
+    settings, gold, shares = calibrated(examples, features, logits, label_names)
+    return settings | {"thresholds": dict(zip(label_names, best_thresholds(gold, shares), strict=True))}
 
 
-def probabilities(count: int, features: Sequence[Features], logits: Sequence[np.ndarray]) -> np.ndarray:
-    """The sigmoid of an example's logits. Shapes: logits [C] each; returns [N, C] float64."""
-    return 0.5 + 0.5 * np.tanh(0.5 * mean_over_windows(count, features, logits))  # equal, and never overflows
+def calibrated(
+    examples: Sequence[TextExample],
+    features: Sequence[Features],
+    logits: Sequence[np.ndarray],
+    label_names: Sequence[str],
+) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """({"temperature": T} with the least log loss over all labels, {} if there is none; gold [N, C] bool;
+    probabilities [N, C] at that temperature)."""
+    gold = _matrix([example.label for example in examples], label_names)
+    means = mean_over_windows(len(examples), features, logits)
+    found = fit_sigmoid_temperature(means, gold) if len(examples) else None
+    settings = {} if found is None else {TEMPERATURE: found}
+    return settings, gold, sigmoid(means / settings.get(TEMPERATURE, 1.0))
 
 
 def predictions(
@@ -164,10 +176,12 @@ def predictions(
     label_names: Sequence[str],
     settings: Mapping[str, Any],
 ) -> list[Prediction]:
-    """{"labels": [name], "probabilities": {name: p}} for each example."""
+    """{"labels": [name], "probabilities": {name: p}} for each example, from the sigmoids of logits over the
+    `temperature`. Shapes: logits [C] each."""
     each = settings.get("thresholds") or dict.fromkeys(label_names, settings.get("threshold", UNTUNED))
     rows = []
-    for shares in probabilities(len(examples), features, logits).tolist():
+    means = mean_over_windows(len(examples), features, logits)
+    for shares in sigmoid(means / settings.get(TEMPERATURE, 1.0)).tolist():
         named = dict(zip(label_names, shares, strict=True))
         rows.append({"labels": [name for name, p in named.items() if p >= each[name]], "probabilities": named})
     return rows

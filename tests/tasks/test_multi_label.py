@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.metrics import f1_score
 
@@ -137,6 +138,8 @@ def test_what_is_tuned_is_what_predictions_use(tune) -> None:
     examples = [TextExample("t", None, tuple(np.array(["x", "y"])[row]), "") for row in gold]
     features = [Features([], [], None, place, 1) for place in range(40)]
     settings = json.loads(json.dumps(tune(examples, features, list(logits), ["x", "y"])))
+    least = minimize_scalar(lambda t: np.logaddexp(0, np.where(gold, -1, 1) * logits / t).sum(), bounds=(0.1, 10))
+    assert settings["temperature"] == pytest.approx(least.x, rel=1e-4)
     rows = multi_label.predictions(examples, features, list(logits), ["x", "y"], settings)
     said = np.array([[name in row["labels"] for name in ("x", "y")] for row in rows])
     scores = multi_label.score(examples, rows, ["x", "y"])
