@@ -56,7 +56,7 @@ def describe(
     gradient_checkpointing: bool = False,
 ) -> Description:
     """Trace one forward pass of [batch_size, tokens] in training mode. Errors: ValueError if tokens do not fit."""
-    flops, kept = FlopCounterMode(display=False), Kept()
+    flops, kept = FlopCounterMode(display=False, custom_mapping=UNCOUNTED), Kept()
     with torch.device("meta"):
         model = Model(config, heads)
     with FakeTensorMode(allow_non_fake_inputs=True):
@@ -79,6 +79,16 @@ def describe(
         flops_per_token=flops.get_total_flops() / (batch_size * tokens),
         bytes={"weights, gradients, AdamW": ADAMW_BYTES * count, "activations": kept.bytes(own)},
     )
+
+
+def attention_flops(q: torch.Size, k: torch.Size, v: torch.Size, *other: object, **named: object) -> int:
+    """[B, H, T, D] three times -> what both products multiply."""
+    batch, heads, queries, size = q
+    return 2 * batch * heads * queries * k[2] * (size + v[3])
+
+
+# torch counts fused attention on a GPU, but not the processor's own, which is taken where there is no dropout
+UNCOUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops}
 
 
 def trace(model: Model, batch_size: int, tokens: int) -> list[Tensor]:

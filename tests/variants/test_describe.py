@@ -26,6 +26,16 @@ def test_base_has_the_published_parameters_and_the_arithmetic_counted_by_hand():
     assert found.training_flops_per_token == 3 * found.flops_per_token
 
 
+@pytest.mark.parametrize("attention", [("full",), ("local",), ("linear", "full")])
+def test_attention_is_counted_with_and_without_dropout(attention):
+    """Another kernel computes it then."""
+    found = [
+        describe(config(attention=attention, attention_probs_dropout_prob=share), {}, batch_size=1, tokens=512)
+        for share in (0.0, 0.1)
+    ]
+    assert found[0].flops_per_token == pytest.approx(found[1].flops_per_token)
+
+
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_what_is_kept_for_the_backward_pass_is_what_a_real_step_keeps(checkpointing):
     torch.manual_seed(0)
