@@ -35,7 +35,7 @@ def build_objective(
     weights = {"mlm": section.objective.masked_lm_weight, HEAD: section.objective.replaced_token_weight}
     generator = build_generator(section.objective, model, seed)
     never_predicted(generator, data.tokenizer.vocab_size)
-    return ReplacedTokenObjective(model, generator, weights)
+    return ReplacedTokenObjective(model, generator, weights, section.objective.embedding_sharing)
 
 
 def build_generator(section: ReplacedTokenObjectiveSection, model: Model, seed: int) -> Model:
@@ -43,7 +43,10 @@ def build_generator(section: ReplacedTokenObjectiveSection, model: Model, seed: 
     embeddings are not as large as the model's, which it is to share."""
     if section.generator_from is None:
         torch.manual_seed(mix(seed, 2))
-        return Model(generator_config(model.config, section.generator_width), {"masked_lm": 0})
+        generator = Model(generator_config(model.config, section.generator_width), {"masked_lm": 0})
+        with torch.no_grad():  # what is shared starts as the model's
+            generator.encoder.embeddings.word.weight.copy_(model.encoder.embeddings.word.weight)
+        return generator
     loaded = load_model(resolve_model(section.generator_from), {"masked_lm": 0})
     have, want = (one.encoder.embeddings.word.weight.shape for one in (loaded.model, model))
     if have != want:

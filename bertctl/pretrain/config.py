@@ -52,10 +52,13 @@ class ReplacedTokenObjectiveSection(Section):
     name: Literal["replaced_token"] = "replaced_token"
     """ELECTRA's objective."""
     generator_width: float = Field(default=0.25, gt=0, le=1)
-    """Width of the generator as a share of the encoder's; it has as many layers, and shares the embeddings."""
+    """Width of the generator as a share of the encoder's; it has as many layers and embeddings of the same size."""
     generator_from: str | None = None
     """A checkpoint folder to take the generator from, such as `generator` in a finished run; drawn anew if not given.
-    Its embeddings are those of the encoder."""
+    With shared embeddings the encoder's are taken."""
+    embedding_sharing: Literal["shared", "disentangled"] = "shared"
+    """`shared`: one table learns from both losses (ELECTRA); `disentangled`: the encoder reads the generator's words
+    without teaching them, plus a table of its own (DeBERTa-v3, arXiv:2111.09543)."""
     masked_lm_weight: float = Field(default=1.0, gt=0)
     """Weight of the generator's loss, a mean over masked tokens."""
     replaced_token_weight: float = Field(default=50.0, gt=0)

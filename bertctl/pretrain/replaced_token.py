@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bertctl.encoder.config import EncoderConfig
-from bertctl.encoder.positions import LearnedPosition
 from bertctl.heads.model import Model
 from bertctl.pretrain.objective import MASKED_COLUMNS, by_example, masked_rows, masked_summary
+from bertctl.pretrain.shared_embeddings import SHARINGS
 from bertctl.training.batching import Batch
 from bertctl.training.runtime import Runtime
 
@@ -28,7 +28,7 @@ HEAD = "replaced_token"
 
 def generator_config(config: EncoderConfig, width: float) -> EncoderConfig:
     """The generator of a discriminator: `width` of its hidden and intermediate size and of its heads, all its layers,
-    and embeddings of its size, which the two share. Source: section 3.2; the released code has the same."""
+    and embeddings of its size, for the two to share. Source: section 3.2; the released code has the same."""
     hidden = max(2, 2 * round(config.hidden_size * width / 2))
     most = max(1, hidden // config.head_size)
     heads = next(n for n in range(most, 0, -1) if hidden % n == 0 and hidden // n % 2 == 0)
@@ -40,15 +40,6 @@ def generator_config(config: EncoderConfig, width: float) -> EncoderConfig:
         intermediate_size=max(1, round(config.intermediate_size * width)),
         embedding_size=None if embedding == hidden else embedding,
     )
-
-
-def share_embeddings(generator: Model, model: Model) -> None:
-    """Give the generator the model's tables of words, segments and learned positions, and the norm after them."""
-    for part in ("word", "segment", "norm"):
-        setattr(generator.encoder.embeddings, part, getattr(model.encoder.embeddings, part))
-    theirs, ours = generator.encoder.position, model.encoder.position
-    if isinstance(theirs, LearnedPosition) and isinstance(ours, LearnedPosition):
-        theirs.table = ours.table
 
 
 @torch.no_grad()
@@ -65,9 +56,9 @@ class ReplacedTokenObjective(nn.Module):
 
     columns = (*MASKED_COLUMNS, "loss", "right", "tokens", "found", "called", "replaced")
 
-    def __init__(self, model: Model, generator: Model, weights: Mapping[str, float]) -> None:
+    def __init__(self, model: Model, generator: Model, weights: Mapping[str, float], sharing: str = "shared") -> None:
         super().__init__()
-        share_embeddings(generator, model)
+        SHARINGS[sharing](generator, model)
         self.model, self.generator = model, generator
         self.beside = {"generator": generator}
         self.weights = dict(weights)

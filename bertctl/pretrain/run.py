@@ -13,6 +13,7 @@ from bertctl.pretrain.build import build_objective
 from bertctl.pretrain.config import PretrainSection
 from bertctl.pretrain.data import PretrainingData, make_batches, open_data
 from bertctl.pretrain.held_out import evaluate_held_out, on_plateau, unigram_entropy
+from bertctl.pretrain.shared_embeddings import settle
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import Prefetch
 from bertctl.training.loop import fit
@@ -127,7 +128,7 @@ def parameters(model: Model) -> int:
 
 def writer(model: Model, data: PretrainingData) -> Callable[[Path], None]:
     """What writes a finished model into a folder."""
-    return lambda folder: save_model(folder, model, data.tokenizer, extra={"stage": "pretrain"})
+    return lambda folder: save_model(folder, settle(model), data.tokenizer, extra={"stage": "pretrain"})
 
 
 def fingerprint_of(

@@ -13,6 +13,7 @@ from bertctl.pretrain.data import make_batches
 from bertctl.pretrain.held_out import evaluate_held_out, score_rows
 from bertctl.pretrain.masking import uniform_draws
 from bertctl.pretrain.replaced_token import ReplacedTokenObjective, generator_config, real_places, sampled
+from bertctl.pretrain.shared_embeddings import settle
 from bertctl.training.loop import fit
 from bertctl.training.runtime import Runtime
 from bertctl.variants.config import EncoderSection, encoder_config
@@ -140,6 +141,31 @@ def test_the_model_teaches_the_generator_nothing_but_their_embeddings(made):
     assert all(p.grad is None for p in own)
     assert words.weight.grad.abs().sum() > 0
     assert all(p.grad is not None for p in objective.model.parameters())
+
+
+def test_disentangled_words_are_read_and_not_taught(made, section, data):
+    chosen = section(encoder=ENCODER, objective={"name": "replaced_token", "embedding_sharing": "disentangled"})
+    objective, batch = build_objective(chosen, data, seed=1), made[1](1)[0]
+    base, words = objective.generator.encoder.embeddings.word.weight, objective.model.encoder.embeddings.word
+    with torch.no_grad():
+        assert torch.equal(words.weight, made[0].model.encoder.embeddings.word.weight)
+        mine, plain = (one.model(batch["input_ids"]).last_hidden_state for one in (objective, made[0]))
+        assert torch.equal(mine, plain)
+        words.own.add_(torch.randn(words.own.shape, generator=torch.Generator().manual_seed(2)))
+    objective(batch)["replaced_token"].backward()
+    assert base.grad is None
+    assert words.own.grad.abs().sum() > 0
+    objective.zero_grad()
+    objective(batch)["mlm"].backward()
+    assert base.grad.abs().sum() > 0
+    assert words.own.grad is None
+
+    before = objective.model(batch["input_ids"]).last_hidden_state
+    count = sum(p.numel() for p in objective.model.parameters())
+    model = settle(objective.model)
+    torch.testing.assert_close(model(batch["input_ids"]).last_hidden_state, before)
+    torch.testing.assert_close(model.encoder.embeddings.word.weight, base + words.own)
+    assert sum(p.numel() for p in model.parameters()) == count
 
 
 @pytest.mark.parametrize(("micro", "ranks"), [(8, 1), (5, 1), (None, 2), (4, 2)])

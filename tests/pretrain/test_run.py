@@ -222,6 +222,35 @@ def test_going_on_with_both_models(electra, section, tmp_path):
         assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before)
 
 
+def test_a_stopped_run_with_disentangled_words_ends_with_the_same_bytes(section, tmp_path, monkeypatch):
+    objective = REPLACED | {"embedding_sharing": "disentangled"}
+    made = section(encoder=ELECTRA, objective=objective, training={**TRAINING, "evaluate_every_steps": 6})
+    run(made, out=tmp_path / "whole", seed=1)
+    plain = held_out.score_rows
+
+    def interrupted(*positional, **named):
+        signals.request(signal.SIGTERM)
+        return plain(*positional, **named)
+
+    monkeypatch.setattr(held_out, "score_rows", interrupted)
+    with pytest.raises(Stopped):
+        run(made, out=tmp_path / "run", seed=1)
+    monkeypatch.undo()
+    signals.clear()
+    run(made, out=tmp_path / "run", seed=1, resume=True)
+    words = []
+    for name in ("model", "generator"):
+        hashes = [sha256_file(tmp_path / out / name / "model.safetensors") for out in ("whole", "run")]
+        assert hashes[0] == hashes[1]
+        words.append(load_model(tmp_path / "run" / name).model.encoder.embeddings.word.weight)
+    assert not torch.equal(*words)
+    more = {**objective, "generator_from": str(tmp_path / "run" / "generator")}
+    training = {**TRAINING, "steps": 1, "optimizer": {"lr": 1e-12}}
+    run(section(init_from=str(tmp_path / "run"), objective=more, training=training), out=tmp_path / "more", seed=2)
+    again = load_model(tmp_path / "more" / "model").model.encoder.embeddings.word.weight
+    torch.testing.assert_close(again, words[0], atol=1e-6, rtol=0)
+
+
 def test_a_generator_with_other_embeddings_is_refused(electra, section, tmp_path):
     objective = REPLACED | {"generator_from": str(electra[0] / "generator")}
     with pytest.raises(BertctlError, match=r"generator_from: got word embeddings of shape \[60, 8\]"):
