@@ -1,6 +1,7 @@
 # Two commands on a fresh machine:  make demo  and  make test.  Everything lands in .venv; nothing else is touched.
 PYTHON ?= python3
 VENV := .venv
+BENCH_VENV := .venv-bench
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable
 
@@ -36,8 +37,15 @@ check: $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.base
-	$(BIN)/python benchmarks/startup.py
+# Peers live in an environment of their own. FULL=1 measures all sizes.
+$(BENCH_VENV)/.bench: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	touch $@
+
+bench: $(BENCH_VENV)/.bench
+	$(BENCH_VENV)/bin/python benchmarks/startup.py
+	$(BENCH_VENV)/bin/python benchmarks/bench.py $(if $(FULL),--full)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
