@@ -19,6 +19,7 @@ from bertctl.recipe.sections import one_section_lists
 from bertctl.recipe.yaml_tree import Document, Mark, YamlError, parse_yaml
 
 LARGEST_BYTES = 1 << 20
+WITH = "; with "
 
 R = TypeVar("R", bound=Section)
 
@@ -110,8 +111,14 @@ class _Places:
                 return _Found((1, number, 0), f"{label}: {problem.text}")
             mark = self._mark(part, at_key=problem.at_key or length < len(problem.path))
             if mark is not None:
-                return self.at(mark, problem.text)
+                return self.at(mark, problem.text + self._with_options(problem.path))
         return _Found((0, 0, 0), f"{self.origin}: {problem.text}")
+
+    def _with_options(self, path: tuple[str | int, ...]) -> str:
+        """What the command line set inside the section at `path`, whose values do not go together."""
+        inside = [(*given, key) for key, given in self.options.items() if key[: len(path)] == path != key]
+        labels = [label for _, label, _ in sorted(inside, key=lambda one: one[0]) if label.startswith("--set")]
+        return f"{WITH}{', '.join(dict.fromkeys(labels))}" if labels else ""
 
     def at(self, mark: Mark, text: str) -> _Found:
         return _Found((0, mark.line, mark.column), f"{self.origin}:{mark.line}:{mark.column}: {text}")
@@ -135,7 +142,8 @@ def _build(document: Document, root: type[R], overrides: Sequence[str | Override
     recipe, problems = _validate(document.tree, root)
     broken = {problem.path for problem in document.problems}
     found += [places.found(problem) for problem in problems if problem.at_key or problem.path not in broken]
-    raise_problems([problem.text for problem in sorted(set(found))])
+    hint = "--set KEY=  (takes a value of the recipe away)" if any(WITH in problem.text for problem in found) else None
+    raise_problems([problem.text for problem in sorted(set(found))], hint=hint)
     assert recipe is not None  # the same errors that would leave it None were raised in the line above
     return recipe
 

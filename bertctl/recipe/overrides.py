@@ -1,12 +1,17 @@
 """`--set pretrain.training.steps=10`: one value laid over the tree of a recipe, before it is checked."""
 
 import re
+from string import punctuation
 from typing import Any, NamedTuple
 
 from bertctl.recipe.sections import child
 from bertctl.recipe.yaml_tree import YamlError, parse_yaml
 
 Path = tuple[str | int, ...]
+
+# To YAML `|` alone is an empty text, `-` a list of nothing and `,` an error: nobody means that on a command line.
+# `~` is YAML's null and stays it.
+_MARKS = frozenset(punctuation) - {"~"}
 
 
 class Override(NamedTuple):
@@ -20,7 +25,8 @@ class Override(NamedTuple):
 def parse_override(text: str) -> Override:
     """`a.b.0.c=value` or `a.b[0].c=value`; the value is read as YAML, by the same rules as a recipe.
 
-    `*` in place of an index stands for every item, and for a single section that is not written as a list.
+    `*` in place of an index stands for every item, and for a single section that is not written as a list. A value
+    of one mark of punctuation, as in `label_separator=|`, is that mark.
 
     Errors: ValueError with a sentence.
     """
@@ -37,6 +43,8 @@ def parse_override(text: str) -> Override:
 def _value(text: str) -> Any:
     if not text.strip():
         return None
+    if text in _MARKS:
+        return text
     try:
         document = parse_yaml(text)
     except YamlError as error:

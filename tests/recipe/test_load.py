@@ -158,6 +158,11 @@ def test_set_may_make_a_section_and_unset_a_value(load):
     assert recipe.pretrain.labels is None
 
 
+@pytest.mark.parametrize("mark", ["|", ",", ";", "#", ":", "-", "*", "&", "@"])
+def test_one_mark_of_punctuation_is_itself(load, mark):
+    assert load("pretrain: {steps: 1}", f"pretrain.encoder={mark}").pretrain.encoder == mark
+
+
 @pytest.mark.parametrize(
     ("override", "word"),
     [
@@ -184,6 +189,15 @@ def test_a_wrong_set_is_named_as_it_was_written(problems, override, word):
 def test_a_value_that_was_set_loses_its_place_in_the_file(problems):
     (problem,) = problems("pretrain: {steps: 1, optimizer: {name: adam}}", "pretrain.optimizer={name: adam, lr: 9}")
     assert problem.startswith("--set pretrain.optimizer={name: adam, lr: 9}: pretrain.optimizer.lr: got 9")
+
+
+def test_what_does_not_go_together_names_what_was_set_and_the_way_out(load):
+    with pytest.raises(BertctlError) as caught:
+        load("finetune:\n  - steps: 1", "finetune.batch_size=77", "finetune.save=false", "seed=3")
+    place, _, given = caught.value.problems[0].partition("; with ")
+    assert place.endswith("r.yaml:2:5: finetune.0: batch_size 77 needs 2 steps")
+    assert given == "--set finetune.batch_size=77, --set finetune.save=false"
+    assert caught.value.hint == "--set KEY=  (takes a value of the recipe away)"
 
 
 def test_a_tree_without_a_file_is_checked_the_same_way():
