@@ -41,6 +41,7 @@ class TokenShardWriter:
     def _clear(self) -> None:
         self.ids: list[NDArray[Any]] = []
         self.starts: list[NDArray[Any]] = []
+        self.tokens_per_sentence: list[int] = []
         self.sentences_per_document: list[int] = []
         self.shard_tokens = 0
 
@@ -51,36 +52,37 @@ class TokenShardWriter:
         Errors: ValueError for ids outside the vocabulary, lengths that differ, or a sentence that begins inside a
         word.
         """
-        whole = [(ids, starts) for ids, starts in sentences if len(ids)]
-        for ids, starts in whole:
-            self._check(ids, starts)
-            self.ids.append(np.asarray(ids, dtype=self.dtype))
-            self.starts.append(np.asarray(starts, dtype=bool))
+        lengths = [len(ids) for ids, _ in sentences if len(ids)]
+        if lengths:
+            ids, starts = (np.concatenate(parts) for parts in zip(*sentences, strict=True))
+            self._check(ids, starts, lengths)
+            self.ids.append(ids.astype(self.dtype))
+            self.starts.append(starts.astype(bool))
+            self.tokens_per_sentence += lengths
+            self.sentences_per_document.append(len(lengths))
             self.shard_tokens += len(ids)
-        if whole:
-            self.sentences_per_document.append(len(whole))
         if self.shard_tokens >= self.tokens_per_shard:
             self._write_shard()
 
-    def _check(self, ids: NDArray[Any], starts: NDArray[Any]) -> None:
+    def _check(self, ids: NDArray[Any], starts: NDArray[Any], lengths: list[int]) -> None:
         if len(ids) != len(starts):
             raise ValueError(f"got {len(ids)} ids and {len(starts)} word starts")
         if ids.min() < 0 or ids.max() >= self.vocab_size:
             raise ValueError(f"got ids from {ids.min()} to {ids.max()}, expected 0 to {self.vocab_size - 1}")
-        if not starts[0]:
+        if not starts[_offsets(lengths)[:-1]].all():
             raise ValueError("a sentence begins inside a word")
 
     def _write_shard(self) -> None:
         arrays = {
             "tokens": np.concatenate(self.ids),
-            "sentence_offsets": _offsets([len(ids) for ids in self.ids]),
+            "sentence_offsets": _offsets(self.tokens_per_sentence),
             "document_offsets": _offsets(self.sentences_per_document),
             "word_starts": np.packbits(np.concatenate(self.starts), bitorder="little"),
         }
         path = self.folder / f"tokens-{self.counts['shards']:05d}.safetensors"
         save_tensors(path, arrays, {"kind": KIND, "vocab_size": str(self.vocab_size)})
         self.counts["documents"] += len(self.sentences_per_document)
-        self.counts["sentences"] += len(self.ids)
+        self.counts["sentences"] += len(self.tokens_per_sentence)
         self.counts["tokens"] += self.shard_tokens
         self.counts["shards"] += 1
         self._clear()

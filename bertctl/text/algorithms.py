@@ -18,6 +18,7 @@ CHINESE = (  # google-research/bert tokenization.py
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F)),
     *((0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
 )
+FIRST_CHINESE = chr(min(low for low, _ in CHINESE))
 CHINESE_BYTES = range(0xE4, 0xEA)  # the first of three bytes: U+4000 to U+9FFF
 CHINESE_CHARACTER = "\u4e00"
 GPT2_WORDS: Mapping[str, Any] = {
@@ -127,9 +128,10 @@ class ByteBpe:
         }
 
     def opening(self, token: str) -> str:
-        if any(sign not in BYTES for sign in token):  # a token that was added as it stands in a text
+        try:
+            data = bytes(map(BYTES.__getitem__, token))
+        except KeyError:  # a token that was added as it stands in a text
             return token
-        data = bytes(BYTES[sign] for sign in token)
         text = data.decode("utf-8", "replace")
         begun = text.startswith("\ufffd") and data[0] in CHINESE_BYTES
         return CHINESE_CHARACTER if begun else text
@@ -190,7 +192,8 @@ BYTES = _byte_signs()
 
 def opens(text: str) -> bool:
     """Whether a piece with this text begins with a blank or a Chinese character."""
-    return text[:1].isspace() or any(first <= ord(text[0]) <= last for first, last in CHINESE if text)
+    begin = text[:1]
+    return begin.isspace() or (begin >= FIRST_CHINESE and any(low <= ord(begin) <= high for low, high in CHINESE))
 
 
 def kinds(component: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:

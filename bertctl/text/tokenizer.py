@@ -122,13 +122,14 @@ class Tokenizer:
         """How many special tokens `join` adds to 1 or 2 segments."""
         return self.template.count(segments)
 
-    def word_starts(self, ids: np.ndarray) -> np.ndarray:
-        """[N] bool for the pieces [N] of one text: the piece begins a word. Blanks belong to the word behind them."""
+    def word_starts(self, ids: np.ndarray, *, begins: Sequence[int] | np.ndarray = (0,)) -> np.ndarray:
+        """[N] bool for the pieces [N] of texts that begin at `begins`: the piece begins a word. Blanks belong to the
+        word behind them."""
         opens_word, is_blank, is_special = self._openings
         starts: np.ndarray = opens_word[ids]
         starts[1:] &= ~is_blank[ids[:-1]]
         starts |= is_special[ids]
-        starts[:1] = True
+        starts[np.asarray(begins[: len(ids)], dtype=np.int64)] = True
         return starts
 
     @cached_property
