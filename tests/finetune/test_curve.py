@@ -56,7 +56,7 @@ def test_recipes_that_are_refused(keys, problem):
 
 
 def test_a_row_for_each_share_and_the_result_of_the_largest(make_section, tmp_path):
-    result = run(make_section(30, train_fraction=[0.02, 1.0]), out=tmp_path / "out", seed=1)
+    result = run(make_section(8, train_fraction=[0.02, 1.0]), out=tmp_path / "out", seed=1)
     assert [(row["fraction"], row["train_examples"]) for row in result["curve"]] == [(0.02, 6), (1.0, 320)]
     for row in result["curve"]:
         for name in ("majority_baseline", "bag_of_words", "pretrained", "from_scratch"):

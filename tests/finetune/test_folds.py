@@ -71,7 +71,7 @@ def small(texts, tmp_path_factory):
 
 
 def test_every_example_is_scored_once(make_section, small, tmp_path):
-    section = make_section(30, data={"path": str(small)}, folds=3, from_scratch=True)
+    section = make_section(8, data={"path": str(small)}, folds=3, from_scratch=True)
     result = run(section, out=tmp_path / "out", seed=5)
     gold = [line.split("\t")[1] for line in small.read_text().splitlines()[1:]]
     for variant in ("pretrained", "from_scratch"):
@@ -94,7 +94,7 @@ def test_every_example_is_scored_once(make_section, small, tmp_path):
 
 
 def test_stopped_between_folds_it_goes_on_where_it_was(make_section, small, tmp_path, monkeypatch):
-    section = make_section(10, data={"path": str(small)}, folds=3)
+    section = make_section(4, data={"path": str(small)}, folds=3, baselines=False)
     whole = run(section, out=tmp_path / "whole", seed=5)
     plain, done = stage.fine_tune, []
 

@@ -100,7 +100,7 @@ def test_dev_picks_and_the_test_set_is_scored_once(make_section, tmp_path, monke
         return plain(section, splits, *rest, **options)
 
     monkeypatch.setattr(stage, "fine_tune", watching)
-    section = make_section(25, search=SEARCH, seeds=2)
+    section = make_section(10, search=SEARCH, seeds=2)
     result = run(section, out=tmp_path / "out", seed=2)
     assert scored == [0, 0, 0, 60]
     found = result["search"]

@@ -18,7 +18,7 @@ from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Limits
 from bertctl.text.tokenizer import Tokenizer
 
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ROWS = st.lists(st.tuples(st.text(max_size=12), st.text(max_size=6)), min_size=1, max_size=5)
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"], True, True)
 TASKS_OF_TEXTS = ["classification", "multi_label", "regression"]
