@@ -3,10 +3,10 @@
 From bottom to top the groups are the embeddings (with learned positions), layer 1 to layer L, and the head with its
 pooler and whatever else an objective trains. What several layers share belongs to the topmost of them, which has the
 most to say in how it is trained: ALBERT's one set of weights and tables of relative positions are part of layer L, and
-so is a final norm. Shared weights therefore decay once, freeze with the last layer, and unfreeze with the first one.
+so is a final norm. Shared weights therefore decay once, freeze with the whole encoder, and unfreeze first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -37,7 +37,7 @@ def parameter_groups(
     """
     parts = parts_of(objective, model)
     every = steps_in_epoch if strategy.unfreeze_every == "epoch" else strategy.unfreeze_every or 0
-    frozen = frozen_parts(strategy, list(parts))
+    frozen = frozen_parts(strategy, parts)
     groups: list[Group] = []
     for below, (name, parameters) in enumerate(reversed(parts.items())):
         rate = lr * strategy.layer_decay**below if below else strategy.head_lr or lr
@@ -59,7 +59,7 @@ def parts_of(objective: nn.Module, model: Model) -> dict[str, Named]:
         (encoder, top),  # which a final norm keeps
         (encoder.embeddings, EMBEDDINGS),
         (encoder.position, EMBEDDINGS),
-        (getattr(encoder.position, "relative", None), top),
+        (encoder.position.relative, top),
         *((layer, f"layer {number}") for number, layer in enumerate(encoder.layers, 1)),
     ]
     for part, name in owned:
@@ -72,19 +72,14 @@ def parts_of(objective: nn.Module, model: Model) -> dict[str, Named]:
     return parts
 
 
-def frozen_parts(strategy: StrategySection, parts: Sequence[str]) -> set[str]:
-    """Names of the groups that are never trained. Errors: BertctlError if that would part what layers share."""
-    if strategy.lora is not None:
+def frozen_parts(strategy: StrategySection, parts: Iterable[str]) -> set[str]:
+    """Names of the groups that are never trained."""
+    if strategy.lora is not None or strategy.freeze is None:
         return set()  # `lora_groups` freezes what is not LoRA's
     if strategy.freeze == "encoder":
         return set(parts) - {HEAD}
-    if strategy.freeze is None:
-        return set()
-    layers = {f"layer {number}" for number in range(1, 1 + (0 if strategy.freeze == "embeddings" else strategy.freeze))}
-    if not layers <= set(parts):
-        problem = f"strategy.freeze: got {strategy.freeze}, but the layers of this encoder share their weights"
-        raise BertctlError(problem, hint="freeze: embeddings, or freeze: encoder")
-    return layers | {EMBEDDINGS}
+    layers = 0 if strategy.freeze == "embeddings" else strategy.freeze
+    return {EMBEDDINGS, *(f"layer {number}" for number in range(1, 1 + layers))}
 
 
 def lora_groups(groups: Sequence[Group]) -> list[Group]:

@@ -52,17 +52,18 @@ class LoraLinear(nn.Linear):
 
 
 def add_lora(encoder: Encoder, section: LoraSection) -> None:
-    """Give the chosen matrices of every layer their addition, drawn from torch's global generator. A layer that stands
-    in several places has one. Errors: BertctlError for a projection that the layers do not have."""
+    """Give the chosen matrices of every layer their addition, drawn from torch's global generator. A matrix that layers
+    share has one. Errors: BertctlError for a projection that the layers do not have."""
     wanted = list(dict.fromkeys(section.projections))
-    for layer in dict.fromkeys(encoder.layers):
+    for layer in encoder.layers:
         absent = [name for name in wanted if plain_linear(layer, name) is None]
         raise_problems([f"strategy.lora.projections: got {name}, which this encoder's layers lack" for name in absent])
         for name in wanted:
             plain = plain_linear(layer, name)
             assert plain is not None  # just looked
             place, attribute = PLACES[name]
-            setattr(layer.get_submodule(place), attribute, LoraLinear(plain, section))
+            if not isinstance(plain, LoraLinear):
+                setattr(layer.get_submodule(place), attribute, LoraLinear(plain, section))
 
 
 def plain_linear(layer: nn.Module, name: str) -> nn.Linear | None:

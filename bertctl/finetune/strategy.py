@@ -4,7 +4,7 @@ import torch
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.init import initialise
-from bertctl.errors import BertctlError, raise_problems
+from bertctl.errors import raise_problems
 from bertctl.finetune.lora import add_lora
 from bertctl.finetune.strategy_config import StrategySection
 from bertctl.heads.model import Model
@@ -14,20 +14,22 @@ REINIT_STREAM, LORA_STREAM = 2, 3  # of the run's seed; 0 draws the head
 
 
 def check_strategy(strategy: StrategySection, config: EncoderConfig) -> None:
-    """Whether there are as many layers as the strategy speaks of. Errors: BertctlError with all problems."""
+    """Whether there are as many layers as the strategy speaks of, each with weights of its own. Errors: BertctlError
+    with all problems."""
     layers, frozen = config.num_hidden_layers, strategy.freeze if isinstance(strategy.freeze, int) else 0
-    named = {"freeze": frozen, "reinit_layers": strategy.reinit_layers}
+    named = {name: n for name, n in (("freeze", frozen), ("reinit_layers", strategy.reinit_layers)) if n}
     problems = [
-        f"strategy.{key}: got {count}, but the encoder has {layers} layers"
-        for key, count in named.items()
-        if count > layers
+        f"strategy.{key}: got {n}, but the encoder has {layers} layers" for key, n in named.items() if n > layers
     ]
+    if config.layer_sharing != "none":
+        shared = "but the layers of this encoder share weights; expected none apart from the others"
+        problems = [f"strategy.{key}: got {n}, {shared}" for key, n in named.items()]
     if not problems and frozen + strategy.reinit_layers > layers:
         problems = [
             f"strategy: freeze {frozen} and reinit_layers {strategy.reinit_layers} overlap in an encoder of {layers} "
             "layers; expected no layer that is both drawn anew and frozen"
         ]
-    raise_problems(problems)
+    raise_problems(problems, hint="`freeze` takes embeddings and encoder too" if "freeze" in named else None)
 
 
 def prepare(model: Model, strategy: StrategySection, seed: int) -> None:
@@ -43,9 +45,6 @@ def prepare(model: Model, strategy: StrategySection, seed: int) -> None:
 def reinitialise(model: Model, count: int) -> None:
     """Draw the top `count` layers, what stands above them in the encoder, and the pooler anew. Source:
     arXiv:2006.05987, section 5, which draws the pooler anew with any number of layers."""
-    layers = list(model.encoder.layers)
-    if len(set(layers)) < model.config.num_hidden_layers:
-        raise BertctlError("strategy.reinit_layers: the layers of this encoder share their weights, expected separate")
-    for part in (*layers[-count:], model.encoder.final_norm, model.pooler):
+    for part in (*list(model.encoder.layers)[-count:], model.encoder.final_norm, model.pooler):
         if part is not None:
             initialise(part, model.config.initializer_range)

@@ -28,8 +28,8 @@ class StrategySection(Section):
     """What is trained, and how fast. By default everything, at one rate."""
 
     freeze: Literal["embeddings", "encoder"] | Annotated[int, Field(ge=1)] | None = None
-    """Never train the embeddings; or them and the first N layers; or the whole encoder, which then has no dropout, so
-    that only the head and its pooler learn (feature extraction)."""
+    """`embeddings`: never train them. A number N: nor the first N layers. `encoder`: nothing of it, and without
+    dropout, so that only the head and its pooler learn (feature extraction)."""
     keep_states: bool = True
     """With freeze: encoder, compute its outputs once and keep them on disk until the run ends, if there is room."""
     layer_decay: float = Field(default=1.0, gt=0, le=1)

@@ -82,20 +82,32 @@ def test_what_an_objective_trains_besides_the_model_learns_with_the_head():
     assert {"projection.weight", "projection.bias"} <= set(head.parameters)
 
 
-def share_layers(model):
-    """One layer in all places, as in ALBERT."""
-    model.encoder.layers = nn.ModuleList([model.encoder.layers[0]] * len(model.encoder.layers))
+@pytest.mark.parametrize(
+    ("more", "by_hand"),
+    [
+        ({"layer_sharing": "all"}, {"embeddings": 0.25, "layer 3": 0.5, "head": 1.0}),
+        (
+            {"layer_sharing": "all", "num_hidden_layers": 4, "num_hidden_groups": 2},
+            {"embeddings": 0.125, "layer 2": 0.25, "layer 4": 0.5, "head": 1.0},
+        ),
+        (
+            {"layer_sharing": "attention"},
+            {"embeddings": 0.0625, "layer 1": 0.125, "layer 2": 0.25, "layer 3": 0.5, "head": 1.0},
+        ),
+    ],
+)
+def test_what_layers_share_belongs_to_the_topmost_of_them(more, by_hand):
+    found = groups_of({"layer_decay": 0.5}, **more)
+    assert rates(found) == by_hand
+    sizes = {group.name: sum(p.numel() for p in group.parameters.values()) for group in found}
+    assert sizes[f"layer {more.get('num_hidden_layers', 3)}"] == LAYER_MATRICES + LAYER_VECTORS
+    assert [g.name for g in groups_of({"freeze": "encoder"}, **more) if not g.frozen] == ["head"]
 
 
-def test_shared_layers_are_one_group_one_step_below_the_head():
-    objective, model = make()
-    share_layers(model)
-    found = groups_of({"layer_decay": 0.5}, made=(objective, model))
-    assert rates(found) == {"embeddings": 0.25, "layer 3": 0.5, "head": 1.0}
-    assert sum(p.numel() for p in found[1].parameters.values()) == LAYER_MATRICES + LAYER_VECTORS
-    with pytest.raises(BertctlError, match=r"strategy\.freeze: got 2, but the layers of this encoder share"):
-        groups_of({"freeze": 2}, made=(objective, model))
-    assert [g.name for g in groups_of({"freeze": "encoder"}, made=(objective, model)) if not g.frozen] == ["head"]
+def test_tables_of_relative_positions_belong_to_the_last_layer():
+    names = {name: g.name for g in groups_of({}, relative_position="bucketed") for name in g.parameters}
+    assert names["model.encoder.position.relative.table.weight"] == "layer 3"
+    assert names["model.encoder.position.table.weight"] == "embeddings"
 
 
 @pytest.mark.parametrize(
@@ -197,6 +209,14 @@ def test_more_layers_than_there_are_is_refused_all_at_once():
         "strategy.freeze: got 4, but the encoder has 3 layers",
         "strategy.reinit_layers: got 5, but the encoder has 3 layers",
     )
+    shared = EncoderConfig(**SMALL, layer_sharing="attention")
+    with pytest.raises(BertctlError) as caught:
+        check_strategy(build_recipe({"freeze": 1, "reinit_layers": 1}, StrategySection), shared)
+    assert [problem.split(",")[0] for problem in caught.value.problems] == [
+        "strategy.freeze: got 1",
+        "strategy.reinit_layers: got 1",
+    ]
+    check_strategy(build_recipe({"freeze": "encoder"}, StrategySection), shared)
     with pytest.raises(BertctlError, match="freeze 2 and reinit_layers 2 overlap"):
         check_strategy(build_recipe({"freeze": 2, "reinit_layers": 2}, StrategySection), EncoderConfig(**SMALL))
 

@@ -79,17 +79,18 @@ def test_dropout_is_of_the_addition_only_and_off_in_evaluation():
     assert torch.equal(layer.eval()(x), layer(x))
 
 
-def test_a_layer_in_several_places_has_one_addition():
-    model = make()
-    model.encoder.layers = nn.ModuleList([model.encoder.layers[0]] * 2)
-    add_lora(model.encoder, LoraSection(projections=["query"]))
+@pytest.mark.parametrize(("sharing", "expected"), [("all", 2), ("attention", 1 + 2), ("feed_forward", 2 + 1)])
+def test_a_matrix_that_layers_share_has_one_addition(sharing, expected):
+    model = make(layer_sharing=sharing)
+    add_lora(model.encoder, LoraSection(projections=["query", "up"]))
+    assert sum(isinstance(module, LoraLinear) for module in model.modules()) == expected
     assert isinstance(model.encoder.layers[1].attention.query, LoraLinear)
-    assert len([name for name, _ in model.named_parameters() if "lora" in name]) == 2
     for name, parameter in model.named_parameters():
         if "lora" in name:
             nn.init.normal_(parameter, std=0.3)
     unmerged = outputs(model)
     merge_lora(model)
+    assert not any(isinstance(module, LoraLinear) for module in model.modules())
     assert torch.allclose(outputs(model), unmerged, atol=1e-6, rtol=0)
 
 
