@@ -55,6 +55,7 @@ POSITIONS = {
 def _small_blocks(monkeypatch):
     """So that 11 tokens are several blocks."""
     monkeypatch.setattr(blocks, "SMALLEST_BLOCK_TOKENS", 3)
+    monkeypatch.setattr(blocks, "STRETCH_TOKENS", 9)
 
 
 def inputs(dtype):
@@ -154,6 +155,15 @@ def test_kernels_agree_with_the_reference(kernel, pattern, position, dtype, tole
         for got, want in zip(*results, strict=True):
             bound = tolerance if got is results[0][0] else 10 * tolerance
             torch.testing.assert_close(got.float(), want, atol=bound, rtol=bound, msg=lambda m, p=padding: f"{p}: {m}")
+
+
+@pytest.mark.parametrize("length", [None, 1, 9, 30, 1000])
+@pytest.mark.parametrize("pattern", [p for p in PATTERNS if p.is_local], ids=str)
+def test_blocks_are_the_same_in_any_stretches(pattern, length, monkeypatch):
+    q, k, v = (x.detach() for x in inputs(torch.float32))
+    expected = KERNELS["explicit_blocks"](q, k, v, mask_of("ragged"), pattern, None, 0.0)
+    monkeypatch.setattr(blocks, "STRETCH_TOKENS", length)
+    assert torch.equal(KERNELS["explicit_blocks"](q, k, v, mask_of("ragged"), pattern, None, 0.0), expected)
 
 
 @pytest.mark.parametrize(("kernel", "pattern"), CASES, ids=str)
