@@ -37,6 +37,11 @@ class TaskData:
     limits: Limits
 
     @property
+    def items(self) -> int:
+        """What an epoch holds once and a batch so many of: inputs, or examples whose inputs stay together."""
+        return len(self.splits.train if self.task.grouped else self.train)
+
+    @property
     def scored(self) -> str:
         return "test" if self.splits.test else "dev"
 

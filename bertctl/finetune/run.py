@@ -112,7 +112,7 @@ def fine_tune(
     task, noted = data.task, section.embedding.noted() if task.name == "embedding" else {}
     strategies = {PRETRAINED: section.strategy, FROM_SCRATCH: EVERYTHING}  # fresh weights are all trained
     trainings = {
-        variant: resolve_training(section.training, len(data.train), config.hidden_size, strategy)
+        variant: resolve_training(section.training, data.items, config.hidden_size, strategy)
         for variant, strategy in strategies.items()
     }
     training = trainings[PRETRAINED]

@@ -77,8 +77,10 @@ def weights(out: Path) -> dict:
 
 
 def test_micro_batches_change_the_memory_and_not_the_model(make, tmp_path):
-    plain = run(make(steps=3), out=tmp_path / "plain", seed=1)
-    parts = run(make(steps=3, training={"micro_batch_size": 7}), out=tmp_path / "parts", seed=1)
+    epochs = {"steps": None, "epochs": 3}  # of 30 pairs, which make one batch
+    plain = run(make(training=epochs), out=tmp_path / "plain", seed=1)
+    parts = run(make(training=epochs | {"micro_batch_size": 7}), out=tmp_path / "parts", seed=1)
+    assert [row["steps"] for result in (plain, parts) for row in result["pretrained"]["seeds"]] == [3, 3]
     assert parts["metrics"]["ndcg@10"]["value"] == pytest.approx(plain["metrics"]["ndcg@10"]["value"], abs=1e-6)
     other = weights(tmp_path / "parts")
     assert max(float((tensor - other[name]).abs().max()) for name, tensor in weights(tmp_path / "plain").items()) < 1e-4

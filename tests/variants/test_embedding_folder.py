@@ -1,5 +1,6 @@
 """Embedding models in both directions against sentence-transformers, and what our head cannot do by name."""
 
+import dataclasses
 import importlib.util
 import json
 from dataclasses import replace
@@ -8,14 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
+from bertctl.artifacts.tensors import load_tensors
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.variants.hf import Loaded, load_model, save_model
+from bertctl.variants.table import VARIANTS
 
 TEXTS = ["the cat sat on the mat", "a dog", "cat", "the dog sat by a cat and the cat sat by the dog"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted({word for text in TEXTS for word in text.split()})]
@@ -93,6 +97,25 @@ def test_what_they_save_gives_the_same_vectors_here(tmp_path, activation, bias):
     (tmp_path / "again").mkdir()
     save_model(tmp_path / "again", loaded.model, Tokenizer(PIECES, True, True), extra=loaded.extra)
     np.testing.assert_allclose(theirs(tmp_path / "again"), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name, family in VARIANTS.items() if family.architectures])
+def test_every_family_is_published_as_a_bare_encoder(tmp_path, name):
+    family = VARIANTS[name]
+    sizes = dataclasses.asdict(CONFIG) | family.common | {"max_position_embeddings": 40, "initializer_range": 0.5}
+    torch.manual_seed(1)
+    model = Model(EncoderConfig(**sizes | {"pooling": "max", "pad_token_id": 1}), {"embedding": 6})
+    save_model(tmp_path, model, None, extra={"max_length": 30, "embedding": {"normalize": False}})
+    theirs = transformers.AutoModel.from_pretrained(tmp_path).eval()
+    dense = load_tensors(tmp_path / "2_Dense" / "model.safetensors")
+    ids = torch.tensor([[5, 7, 9, 6, 8]])
+    with torch.inference_mode():
+        pooled = theirs(ids).last_hidden_state.amax(1)
+        found = model.eval().logits("embedding", model(ids))
+    expected = torch.nn.functional.linear(pooled, dense["linear.weight"], dense["linear.bias"])
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    loaded = load_model(tmp_path)
+    assert (loaded.model.config, loaded.new_tensors, loaded.unused_tensors) == (model.config, [], [])
 
 
 def test_a_new_head_pools_by_the_mean_and_other_heads_do_not_ask(tmp_path):
