@@ -21,6 +21,7 @@ from bertctl.errors import BertctlError
 from bertctl.recipe.dump import dump_recipe
 from bertctl.recipe.load import build_recipe, load_recipe
 from bertctl.recipe.overrides import Override
+from bertctl.recipe.yaml_tree import parse_yaml
 
 BEFORE_WORK = (".lock", "recipe.yaml")  # what a folder may hold and still count as empty
 
@@ -40,7 +41,7 @@ def run_stage(
         present = ", ".join(name for name in STAGES if getattr(tree, name) is not None) or "none"
         raise BertctlError(f"{recipe}: no section `{stage}` (sections present: {present})")
     if shared.dry_run:
-        show_plan(tree, jobs)
+        show_plan(tree, jobs, as_json=shared.as_json)
         return
     check_places(tree, jobs)
     signals.install()
@@ -63,9 +64,13 @@ def load_tree(stage: str, recipe: str | None, shortcuts: Sequence[Fill], shared:
     return build_recipe({stage: {}}, Recipe, overrides)
 
 
-def show_plan(recipe: Recipe, jobs: Sequence[Job], states: Sequence[str] = ()) -> None:
+def show_plan(recipe: Recipe, jobs: Sequence[Job], states: Sequence[str] = (), *, as_json: bool = False) -> None:
     """`--dry-run`: the resolved recipe on stdout, what would run on stderr."""
-    print(dump_recipe(resolved(recipe, jobs)), end="")  # noqa: T201 - this is the result
+    text = dump_recipe(resolved(recipe, jobs))
+    if as_json:
+        print_json(parse_yaml(text).tree)
+    else:
+        print(text, end="")  # noqa: T201 - this is the result
     for number, job in enumerate(jobs):
         note(f"would run {job.label} -> {job.out}{f' ({states[number]})' if states else ''}")
 

@@ -32,7 +32,7 @@ def run_all(name: str, options: Shared) -> None:
         raise BertctlError(f"{name}: no stages in it", hint=f"expected at least one of {', '.join(STAGES)}")
     check_places(recipe, jobs)
     if options.dry_run:
-        show_plan(recipe, jobs, _states(recipe, jobs))
+        show_plan(recipe, jobs, _states(recipe, jobs), as_json=options.as_json)
         return
     signals.install()
     began = time.monotonic()

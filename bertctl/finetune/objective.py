@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from bertctl.errors import raise_problems
+from bertctl.errors import BertctlError, raise_problems
 from bertctl.finetune.config import FinetuneSection
 from bertctl.finetune.data import TaskData
 from bertctl.finetune.strategy_config import LossSection
@@ -82,14 +82,21 @@ def loss_options(section: LossSection, task: Task, labels: Sequence[str], train:
         weights = balanced_weights(train, len(labels))
     elif section.class_weights is not None:
         weights = torch.tensor([named.get(label, 1.0) for label in labels])
+        if not weights[_items(train)].any():
+            raise BertctlError("finetune.loss.class_weights: got 0 for every label of train, expected one that counts")
     return LossOptions(weights, section.label_smoothing, section.focal_gamma)
 
 
 def balanced_weights(train: Sequence[Features], classes: int) -> Tensor:
     """[C]: items / (occurring classes * items of the class), so that each class has the same say; 1 for a class without
     items. Source: the `balanced` of scikit-learn, after King and Zeng, 2001."""
-    rows = [feature.labels if isinstance(feature.labels, list) else [feature.labels] for feature in train]
-    items = torch.tensor([label for row in rows for label in row if label not in (None, IGNORED)], dtype=torch.int64)
+    items = _items(train)
     counts = items.bincount(minlength=classes).double()
     weights = len(items) / (int((counts > 0).sum()) * counts.clamp(min=1))
     return torch.where(counts > 0, weights, 1.0).float()
+
+
+def _items(train: Sequence[Features]) -> Tensor:
+    """The number of the class of every labelled item, of whole texts or of words."""
+    rows = [feature.labels if isinstance(feature.labels, list) else [feature.labels] for feature in train]
+    return torch.tensor([label for row in rows for label in row if label not in (None, IGNORED)], dtype=torch.int64)

@@ -67,9 +67,10 @@ def type_problems(errors: Iterable[Any], tree: Any, root: type[Section]) -> list
 
 
 def _beside(path: Path, group: list[Any], grouped: dict[Path, list[Any]]) -> bool:
-    """Whether these are only members of a union that want no section, where one was given and is wrong further down."""
+    """Whether what is wrong further down says it all: members of a union want no section where one was given, and
+    lists without the items that are wrong are too short."""
     deeper = any(len(other) > len(path) and other[: len(path)] == path for other in grouped)
-    return deeper and all(str(error["type"]).endswith("_type") for error in group)
+    return deeper and all(str(error["type"]).endswith("_type") or error["type"] == "too_short" for error in group)
 
 
 def known_path(location: Iterable[str | int], tree: Any, *, named: bool) -> Path:

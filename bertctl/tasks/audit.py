@@ -70,8 +70,8 @@ def contradictions(task: Task, examples: Sequence[Any]) -> dict[str, Any]:
 
 def majority_baseline(task: Task, train: Sequence[Any], examples: Sequence[Any]) -> dict[str, Any] | None:
     """The answer that train suggests, and every metric of somebody who always gives it (None: undefined); None if the
-    task has no such answer."""
-    labels = task.labels(train)
+    task has no such answer. A small part of train may lack labels that the examples have."""
+    labels = task.labels([*train, *examples])
     always = task.majority(train, examples, labels)
     if always is None:
         return None

@@ -5,6 +5,7 @@ import pytest
 from bertctl.cli.recipe import Recipe
 from bertctl.errors import BertctlError
 from bertctl.recipe.load import load_recipe
+from bertctl.recipe.yaml_tree import parse_yaml
 
 
 def test_the_resolved_recipe_is_there_before_the_work_and_repeats_it(fake, call, recipe, tmp_path):
@@ -28,6 +29,8 @@ def test_dry_run_prints_the_recipe_and_does_nothing(fake, call, recipe, tmp_path
     assert "  pairs: work/build_pairs\n" in out
     (tmp_path / "copy.yaml").write_text(out)
     assert load_recipe(tmp_path / "copy.yaml", Recipe).pretrain.training.steps == 5
+    as_json = call("pretrain", recipe, "--dry-run", "--json")[1]
+    assert json.loads(as_json) == parse_yaml(out).tree
     assert not (tmp_path / "work").exists()
     assert fake.calls == []
 

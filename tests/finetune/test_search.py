@@ -64,6 +64,12 @@ def test_searches_that_are_refused(keys, problem):
         searching(**keys)
 
 
+def test_a_list_is_not_called_too_short_because_an_item_of_it_is_wrong():
+    with pytest.raises(BertctlError) as caught:
+        searching(over=[{"key": "dropout"}])
+    assert len(caught.value.problems) == 1
+
+
 def test_a_grid_larger_than_its_budget_is_refused_with_both_numbers():
     with pytest.raises(BertctlError, match=r"search.runs: got 1, but the grid has 2 points"):
         list(draw(searching(method="grid", runs=1, over=[BATCH]), 0))

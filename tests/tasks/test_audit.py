@@ -41,6 +41,11 @@ def test_leakage_exact_and_folded_contradictions_and_empty_texts() -> None:
     json.dumps(report, allow_nan=False)
 
 
+def test_a_label_that_a_small_part_of_train_lacks_is_missed() -> None:
+    baseline = majority_baseline(TASK, [text("a", "1")], [text("b", "1"), text("c", "0"), text("d", "0")])
+    assert (baseline["label"], baseline["accuracy"]) == ("1", pytest.approx(1 / 3))
+
+
 def test_majority_of_tags_is_no_entity() -> None:
     train = [TokenExample(("a", "b", "c"), ("O", "O", "B-X"), "f", (1, 2, 3), "BIO")]
     baseline = majority_baseline(TASKS["ner"], train, train)

@@ -102,6 +102,9 @@ def test_weights_go_by_label_name():
     assert options_of({"class_weights": {"yes": 4.0}}).class_weights.tolist() == [1.0, 4.0]
     assert options_of({"class_weights": "balanced"}).class_weights.tolist() == pytest.approx([2 / 3, 2.0])
     assert options_of({}) == LossOptions()
+    assert options_of({"class_weights": {"no": 0.0}}).class_weights.tolist() == [0.0, 1.0]
+    with pytest.raises(BertctlError, match="got 0 for every label of train"):
+        options_of({"class_weights": {"no": 0.0, "yes": 0.0}})
 
 
 def test_what_a_loss_does_not_take_is_refused():
