@@ -54,6 +54,11 @@ def test_finetune_with_a_task_alone_uses_its_shipped_recipe(section, tmp_path, m
     assert found.data.train is None
 
 
+def test_the_shipped_recipe_of_vectors_leaves_the_loss_to_the_data(section):
+    found, _ = section("finetune", "--task", "embedding", "--model", "m", "--data", "scored.csv")
+    assert found.embedding.loss is None
+
+
 def test_finetune_takes_what_to_search_over_from_a_file(section, call, tmp_path):
     file = tmp_path / "search.yaml"
     file.write_text("runs: 4\nover:\n  - {key: training.optimizer.lr, low: 1e-5, high: 1e-3, scale: log}\n")
