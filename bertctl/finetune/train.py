@@ -1,28 +1,25 @@
 """Trains one model for a task and scores it: used by fine-tuning, and by distillation with another objective."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from bertctl.artifacts.folder import write_whole
-from bertctl.console import Progress, note, warn
+from bertctl.console import Progress, note
 from bertctl.errors import Stopped
 from bertctl.finetune.best import Best, drop_best, load_best, save_best
 from bertctl.finetune.data import TaskData
 from bertctl.finetune.groups import parameter_groups, show_table, table
 from bertctl.finetune.lora import merge_lora
+from bertctl.finetune.score import score_run
 from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.heads.model import Model
 from bertctl.tasks.batches import Chunk, TrainingBatches, predict_chunks
-from bertctl.tasks.scores import is_degenerate, scores_of
-from bertctl.tasks.task import Prediction, nothing_to_tune
+from bertctl.tasks.task import Prediction
 from bertctl.training.batching import Batch, Prefetch
 from bertctl.training.config import TrainingSection
 from bertctl.training.loop import Step, fit
@@ -223,33 +220,3 @@ def progress_words(trainee: Trainee) -> str:
     """The best dev metric so far."""
     value = trainee.best.value
     return "" if value is None else f"best dev {trainee.data.task.metric} {value:.4f}"
-
-
-def score_run(trainee: Trainee, folder: RunFolder) -> dict[str, Any]:
-    """Score the test set, or dev if there is none, with the best weights, in float32 as `evaluate` does; predictions go
-    beside."""
-    data = trainee.data
-    chunks, examples = (data.test, data.splits.test) if data.scored == "test" else (data.dev, data.splits.dev)
-    exact = replace(trainee.runtime, dtype=torch.float32)
-    settings = tuned_on_dev(trainee, exact)
-    predictions, _ = trainee.predict(chunks, exact, settings)
-    if trainee.runtime.rank == 0:
-        lines = "".join(json.dumps(p, ensure_ascii=False, allow_nan=False) + "\n" for p in predictions)
-        for name, text in {f"predictions-{data.scored}.jsonl": lines, **data.task.files(examples, predictions)}.items():
-            write_whole(folder.out / name, text)
-    degenerate = is_degenerate(data.task, examples, predictions)
-    if degenerate:
-        warn(f"{trainee.plan.name}: degenerate, it says the same of everything; try another seed or a lower rate")
-    return {
-        "split": data.scored,
-        "degenerate": degenerate,
-        "settings": dict(settings),
-        **scores_of(data.task, examples, predictions, data.labels),
-    }
-
-
-def tuned_on_dev(trainee: Trainee, runtime: Runtime) -> Mapping[str, Any]:
-    """What the task finds on dev, such as a threshold; most find nothing, and need no pass over dev for it."""
-    if trainee.data.task.tune is nothing_to_tune:
-        return {}
-    return trainee.predict(trainee.data.dev, runtime, None)[1]
