@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
@@ -64,6 +65,20 @@ def test_windows_in_a_long_text_are_those_of_transformers(tmp_path):
     mask = torch.arange(400)[None] < torch.tensor([[400], [250]])
     expected = theirs(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     assert (ours(ids, mask).last_hidden_state - expected)[mask].abs().max().item() <= 1e-5
+
+
+@pytest.mark.parametrize("fault", ["missing", "cut"])
+def test_a_fused_matrix_that_does_not_fit_is_named_once_with_its_whole_shape(fault, tmp_path):
+    transformers.ModernBertModel(transformers.ModernBertConfig(**RELEASED)).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    whole = weights.pop("layers.1.attn.Wqkv.weight")
+    if fault == "cut":
+        weights["layers.1.attn.Wqkv.weight"] = whole[:93].clone()
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(BertctlError) as caught:
+        load_model(tmp_path)
+    got = "no such tensor" if fault == "missing" else "shape (93, 32)"
+    assert caught.value.problems == (f"{tmp_path}: layers.1.attn.Wqkv.weight: got {got}, expected shape (96, 32)",)
 
 
 @pytest.mark.parametrize(
