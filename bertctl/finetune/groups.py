@@ -7,6 +7,7 @@ so is a final norm. Shared weights therefore decay once, freeze with the whole e
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -48,7 +49,8 @@ def parameter_groups(
     if all(group.frozen for group in groups):
         problem = "strategy: freezes every parameter there is, as the head has none; expected something to train"
         raise BertctlError(problem, hint="freeze fewer layers, or use `lora`")
-    return groups
+    early = min(group.first_step for group in groups if not group.frozen) - 1  # not 0 if the head has no parameters
+    return [replace(group, first_step=group.first_step - early) for group in groups]
 
 
 def parts_of(objective: nn.Module, model: Model) -> dict[str, Named]:

@@ -86,6 +86,16 @@ def test_micro_batches_change_the_memory_and_not_the_model(make, tmp_path):
     assert max(float((tensor - other[name]).abs().max()) for name, tensor in weights(tmp_path / "plain").items()) < 1e-4
 
 
+def test_the_top_layer_is_trained_first_where_the_head_has_nothing_to_train(make, encoder, tmp_path):
+    result = run(make(steps=2, strategy={"unfreeze_every": 1}), out=tmp_path / "out", seed=1)
+    rows = {row["group"]: row["first_step"] for row in result["parameter_groups"]}
+    assert rows == {"layer 2": 1, "layer 1": 2, "embeddings": 3}
+    before, after = load_tensors(encoder / "model.safetensors"), weights(tmp_path / "out")
+    same = {name for name, tensor in after.items() if tensor.equal(before[f"bert.{name}"])}
+    assert {name.startswith("embeddings.") for name in same} == {True}
+    assert any(name.startswith("embeddings.") for name in same)
+
+
 def write(folder: Path, header: str, rows: list[str]) -> Path:
     for split in ("train", "dev"):
         (folder / f"{split}.csv").write_text("\n".join([header, *rows]) + "\n")

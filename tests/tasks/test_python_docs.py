@@ -12,7 +12,8 @@ SIZES = {"train_examples": 48, "dev_examples": 16, "test_examples": 32}
 
 
 @pytest.mark.parametrize(
-    ("task", "subset"), [("classification", None), ("classification", "pairs"), ("ner", None), ("qa", None)]
+    ("task", "subset"),
+    [("classification", None), ("classification", "pairs"), ("ner", None), ("qa", None), ("embedding", None)],
 )
 def test_splits_have_the_sizes_asked_for_and_share_nothing(task: str, subset: str | None) -> None:
     data = DataSection(name="python_docs", subset=subset, **SIZES)
