@@ -90,7 +90,7 @@ def special_names(
     (among `preferred` first). MPNet has BERT's names among its pieces and RoBERTa's in front: the first counts."""
     given = {role: settings[f"{role}_token"] for role in BERT_NAMES if settings.get(f"{role}_token")}
     names = {role: one["content"] if isinstance(one, dict) else str(one) for role, one in given.items()}
-    names = {**(said or {}), **names}
+    names = {role: str(name) for role, name in (said or {}).items()} | names
     place = {token: number for number, token in enumerate(tokens)}
     styles = sorted(STYLES, key=lambda style: (names.get("cls") != style["cls"], place.get(style["cls"], len(place))))
     for role in BERT_NAMES:

@@ -9,6 +9,8 @@ from bertctl.text.algorithms import Algorithm, ByteBpe, Unigram, WordPiece, kind
 from bertctl.text.special import added_token, names_in, special_names, template_of, usual_template
 
 Content = Mapping[str, Any]
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+LONGEST_SHOWN = 200  # characters of a damaged entry
 CUTTERS = {"WordPiece": "BertPreTokenizer", "BPE": "ByteLevel", "Unigram": "Metaspace"}
 
 
@@ -17,7 +19,7 @@ def read(file: Path, content: Content, settings: Mapping[str, Any]) -> dict[str,
     try:
         _refuse_others(file, content)
         return _read(file, content, settings)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, StopIteration) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise BertctlError(f"{file}: is not as the tokenizers library writes it: {what}") from None
 
@@ -49,7 +51,7 @@ def _kind(content: Content) -> str:
 
 
 def _read(file: Path, content: Content, settings: Mapping[str, Any]) -> dict[str, Any]:
-    kind, model, added = _kind(content), content["model"], content.get("added_tokens") or []
+    kind, model, added = _kind(content), content["model"], _added(content)
     learned = [piece for piece, _ in model["vocab"]] if kind == "Unigram" else model["vocab"]
     tokens = _tokens(file, learned, added)
     unk = tokens[model["unk_id"]] if kind == "Unigram" else model.get("unk_token")
@@ -66,6 +68,16 @@ def _read(file: Path, content: Content, settings: Mapping[str, Any]) -> dict[str
         "algorithm": READERS[kind](content, max(ends, default=-1) + 1),
         "template": template_of(content.get("post_processor"), special) or usual_template(special),
     }
+
+
+def _added(content: Content) -> list[Content]:
+    """The added tokens, each with all that the library wants to know. Errors: ValueError, KeyError."""
+    entries: list[Content] = content.get("added_tokens") or []
+    for entry in entries:
+        kinds_of = [type(entry[name]) for name in ("id", "content", *FLAGS)]
+        if kinds_of != [int, str, *[bool] * len(FLAGS)]:
+            raise ValueError(f"got the added token {str(dict(entry))[:LONGEST_SHOWN]}")
+    return entries
 
 
 def _tokens(file: Path, learned: Mapping[str, int] | Sequence[str], added: Sequence[Content]) -> list[str]:

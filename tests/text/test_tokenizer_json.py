@@ -1,6 +1,7 @@
 """Every family's tokenizer, read from the files of transformers and written back for it."""
 
 import json
+from random import Random
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from transformers import AutoTokenizer
 from bertctl.errors import BertctlError
 from bertctl.text.tokenizer import Tokenizer
 
+FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), True)
 LITERAL = "a [SEP] b <s> </s>[MASK] <mask> c[CLS] <unk>[UNK] [PAD]<pad> <|endoftext|>"
 
 
@@ -101,7 +103,7 @@ def test_special_tokens_are_found_without_settings(family, name):
         (("pre_tokenizer",), {"type": "WhitespaceSplit"}, "pre_tokenizer is WhitespaceSplit, expected"),
         (("model", "vocab"), None, "not as the tokenizers library writes it"),
         (("post_processor",), {"type": "TemplateProcessing"}, "not as the tokenizers library writes it"),
-        (("added_tokens",), [{"id": 70000, "content": "x", "special": True}], "got no piece for id"),
+        (("added_tokens",), [{**FLAGS, "id": 70000, "content": "x"}], "got no piece for id"),
     ],
 )
 def test_damaged_files_are_refused_with_their_name(family, tmp_path, path, value, message):
@@ -115,6 +117,32 @@ def test_damaged_files_are_refused_with_their_name(family, tmp_path, path, value
     with pytest.raises(BertctlError, match=message) as caught:
         Tokenizer.load(tmp_path)
     assert str(file) in caught.value.problems[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_damage_ends_in_a_traceback(family, tmp_path, seed):
+    random = Random(seed)
+    data = bytearray((family.folder / "tokenizer.json").read_bytes())
+    place = random.randrange(len(data))
+    if seed < 4:
+        del data[place : place + random.randint(1, 40)]
+    else:
+        value = json.loads(data)
+        holder, key = value, random.choice(list(value))
+        inner = value[key]
+        while isinstance(inner, dict | list) and inner and random.random() < 0.8:
+            holder, key = inner, random.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
+            inner = holder[key]
+        holder[key] = random.choice([None, True, -1, 1e308, "", [], {}, ["a", "b"]])
+        data = json.dumps(value).encode()
+    (tmp_path / "tokenizer.json").write_bytes(bytes(data))
+    try:
+        tokenizer = Tokenizer.load(tmp_path)
+    except BertctlError:
+        return
+    tokenizer.encode(["a [SEP] \u00e9"], allow_special=True)
+    tokenizer.encode_words([["a", "b"]])
+    assert tokenizer.join([1], [2]).ids
 
 
 def test_a_template_that_is_not_expressed_is_refused(family, tmp_path):
