@@ -30,12 +30,12 @@ class AttentionPooler(nn.Module):
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.project = nn.Linear(hidden_size, hidden_size)
         self.score = nn.Linear(hidden_size, 1, bias=False)
 
     def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         """[B, T, E] -> [B, E]; a row with no real token gives zeros."""
-        scores = self.score(torch.tanh(self.dense(hidden))).squeeze(-1).float()
+        scores = self.score(torch.tanh(self.project(hidden))).squeeze(-1).float()
         if attention_mask is not None:
             scores = scores.masked_fill(~attention_mask.bool(), torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1)

@@ -7,7 +7,7 @@ import torch
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.heads.model import Model
-from bertctl.heads.pooling import POOLINGS
+from bertctl.heads.pooling import POOLINGS, AttentionPooler
 from bertctl.variants.hf import load_model, save_model
 
 SIZES = {
@@ -57,3 +57,24 @@ def test_pooling_is_kept_and_can_be_changed_on_loading(tmp_path):
     assert load_model(tmp_path).model.config.pooling == "mean"
     changed = load_model(tmp_path, pooling="cls")
     assert changed.new_tensors == ["pooler.dense.weight", "pooler.dense.bias"]
+
+
+def test_learned_weights_are_a_softmax_over_real_tokens():
+    torch.manual_seed(0)
+    pooler = AttentionPooler(3)
+    hidden, mask = torch.randn(2, 4, 3), torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]], dtype=torch.bool)
+    real = hidden[0, :3]
+    scores = torch.tanh(real @ pooler.project.weight.T + pooler.project.bias) @ pooler.score.weight[0]
+    pooled = pooler(hidden, mask)
+    torch.testing.assert_close(pooled[0], scores.softmax(0) @ real)
+    assert pooled[1].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_learned_pooling_does_not_begin_with_the_weights_of_another_pooler(tmp_path):
+    save_model(tmp_path, Model(EncoderConfig(**SIZES), {"sequence": 2}), None)
+    loaded = load_model(tmp_path, pooling="attention")
+    assert {name for name in loaded.new_tensors if name.startswith("pooler.")} == {
+        "pooler.project.weight",
+        "pooler.project.bias",
+        "pooler.score.weight",
+    }
