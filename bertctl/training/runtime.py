@@ -1,5 +1,6 @@
 """Where training runs: device, precision, ranks. The only file that knows torch.distributed."""
 
+import atexit
 import contextlib
 import os
 import re
@@ -165,10 +166,9 @@ def start(precision: str) -> Iterator[Runtime]:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     bf16 = precision == "bf16" or (precision == "auto" and supports_bf16(device))
-    if world_size > 1:
+    if world_size > 1 and not dist.is_initialized():
+        # Once a process, not once a stage: a rank that begins a second group while another is still leaving the first
+        # one reads the old addresses, and both wait for ever (seen with gloo under `bertctl run`).
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=RANK_TIMEOUT)
-    try:
-        yield Runtime(device, torch.bfloat16 if bf16 else torch.float32, rank, world_size)
-    finally:
-        if world_size > 1:
-            dist.destroy_process_group()
+        atexit.register(dist.destroy_process_group)
+    yield Runtime(device, torch.bfloat16 if bf16 else torch.float32, rank, world_size)

@@ -1,5 +1,9 @@
 """What torchrun tells a process."""
 
+import os
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -53,3 +57,36 @@ def test_only_a_lost_peer_is_a_lost_peer_in_a_backward_pass(message, expected):
     with pytest.raises(expected) as raised, lost_worker(only_exchange=True):
         raise RuntimeError(message)
     assert type(raised.value) is expected
+
+
+TWO_STAGES = """
+import os, time, torch
+from torch import distributed
+from bertctl.training import runtime
+leave = distributed.destroy_process_group
+if os.environ["RANK"] == "0":
+    distributed.destroy_process_group = lambda: (time.sleep(1), leave())
+for stage in range(2):
+    with runtime.start("float32") as ranks:
+        assert float(ranks.sum(torch.ones(1))) == 2.0
+"""
+
+
+def test_several_stages_in_a_process_share_their_ranks():
+    """As `bertctl run` under torchrun; it had waited for ever if the first rank was the last to leave a stage."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    command = [sys.executable, "-c", TWO_STAGES]
+    ranks = [
+        subprocess.Popen(
+            command, env=os.environ | place | {"RANK": r, "LOCAL_RANK": r}, stderr=subprocess.PIPE, text=True
+        )
+        for r in ("0", "1")
+    ]
+    try:
+        told = [rank.communicate(timeout=120)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0], told
