@@ -134,9 +134,9 @@ TASKS = {
     "sst2": Task("classification", "accuracy", sst2, epochs=2),
     "mrpc": Task("classification", "accuracy", mrpc),
     "stsb": Task("regression", "pearson", stsb),
-    "wikigold": Task("ner", "f1", wikigold, epochs=5),
-    "ud": Task("pos", "token_accuracy", ud),
-    "squad": Task("qa", "f1", squad, epochs=4, max_length=384),
+    "wikigold": Task("ner", "f1", wikigold, epochs=5, lr=3e-4),
+    "ud": Task("pos", "token_accuracy", ud, lr=3e-4),
+    "squad": Task("qa", "f1", squad, epochs=4, max_length=384, lr=3e-4),
 }
 
 
