@@ -46,9 +46,9 @@ class Texts:
 class EmbeddingObjective(nn.Module):
     """One summed loss, divided by the anchors, the triplets or the scored pairs.
 
-    A batch is the whole share of a rank: examples that are compared cannot be parted. With `micro_batch_size` so many
-    texts go through the encoder at a time, and in the backward pass again, so that memory holds the activations of as
-    many: the gradient is that of the whole batch, dropout included. Source: GradCache, arXiv:2101.06983.
+    A batch is the whole share of a rank: examples that are compared cannot be parted. With `micro_batch_size` the
+    inputs of so many examples go through the encoder at a time, and in the backward pass again, so that memory holds
+    the activations of as many: the gradient is that of the whole batch, dropout included. Source: GradCache, arXiv:2101.06983.
     """
 
     def __init__(
@@ -146,7 +146,8 @@ class EmbeddingObjective(nn.Module):
         ids, types, real = batch["input_ids"], batch.get("token_type_ids"), _real(batch)
         lengths = real.sum(1)
         order = lengths.argsort(descending=True, stable=True)
-        rows = self.micro_batch_size or int(batch["groups"].max()) + 1
+        examples = int(batch["groups"].max()) + 1
+        rows = examples if self.micro_batch_size is None else self.micro_batch_size * -(-len(ids) // examples)
         parts = []
         for part in order.split(rows):
             longest = max(1, int(lengths[part[0]]))

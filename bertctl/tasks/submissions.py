@@ -154,7 +154,21 @@ def answer(value: Any, row: Mapping[str, Any], example: Any, data: DataSection) 
     """{"id", "answer"}; "" says that there is none."""
     if not isinstance(value, str):
         raise ValueError(f"got {json_kind(value)} for the question {example.id}, expected text")
-    return {"id": example.id, "answer": clean_text(value)}
+    return {"id": example.id, "answer": clean_text(value)} | doubt_of(row)
+
+
+def doubt_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record of our own says of no answer: `null_difference`, and the best answer among `n_best`. Errors:
+    ValueError if it has the first without the second."""
+    if row.get("null_difference") is None:
+        return {}
+    listed = row.get("n_best")
+    spoken = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    kept = [one for one in spoken if one.get("start") is not None and isinstance(one.get("text"), str)]
+    if not kept:
+        raise ValueError("got `null_difference` and no answer in `n_best`, expected both as predictions.jsonl has them")
+    best = {"text": clean_text(kept[0]["text"]), "start": kept[0]["start"]}
+    return {"null_difference": number_in(row["null_difference"]), "n_best": [best]}
 
 
 def no_answer_at_all(example: Any) -> Prediction:

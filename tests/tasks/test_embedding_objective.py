@@ -123,7 +123,7 @@ def test_cached_gradients_have_the_dropout_of_their_forward_pass(monkeypatch):
 
 
 def test_only_one_part_is_in_memory_at_a_time():
-    """Elements that autograd keeps after the forward pass: with parts of two texts far fewer than all at once."""
+    """Elements that autograd keeps after the forward pass: with parts of 2 of 16 examples about an eighth."""
     sizes = {}
     for micro in (None, 2):
         model, kept = small(), []
@@ -132,7 +132,7 @@ def test_only_one_part_is_in_memory_at_a_time():
         with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t.numel()) or t, lambda t: t):
             objective(batch)
         sizes[micro] = sum(kept)
-    assert sizes[2] < sizes[None] / 10
+    assert sizes[2] < sizes[None] / 6
 
 
 def test_equal_inputs_are_never_negatives():

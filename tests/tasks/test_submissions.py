@@ -21,6 +21,7 @@ QUESTIONS = [
     QuestionExample("q1", "who?", "Ann and Bob", (Answer("Ann", 0),), "gold: q1", True),
     QuestionExample("q2", "where?", "Ann and Bob", (), "gold: q2", True),
 ]
+SPOKEN = {"text": "Ann", "start": 0, "end": 3, "probability": 0.5}
 CHOICES = [ChoiceExample("c", "q", ("x", "y", "z"), 1, "gold:1"), ChoiceExample("c", "q", ("x", "y"), 0, "gold:2")]
 WORDS = [
     TokenExample(("Ann", "saw"), ("B-PER", "O"), "gold", (1, 2), "BIO"),
@@ -180,6 +181,19 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 KEYS = st.sampled_from(["label", "labels", "value", "choice", "answer", "tags", "tokens", "probabilities", "id", "x"])
+
+
+def test_our_own_predictions_score_as_the_model_did(read):
+    """With what no answer would have scored, so that the best thresholds are the same."""
+    rows = [
+        {"id": "q1", "answer": "", "null_difference": 1.5, "n_best": [{"text": "", "start": None}, SPOKEN]},
+        {"id": "q2", "answer": "Bob", "null_difference": -2.0, "n_best": [SPOKEN | {"text": "Bob"}]},
+    ]
+    found, problems = read("qa", "predictions.jsonl", lines(*rows))
+    assert problems == []
+    mine, theirs = (TASKS["qa"].score(QUESTIONS, predicted, []) for predicted in (rows, found))
+    assert {name: metric.point() for name, metric in theirs.items()} == {n: m.point() for n, m in mine.items()}
+    assert theirs["best_exact"].point() == 0.5  # of "who?" the answer Ann, from a threshold of 1.5 on
 
 
 @pytest.mark.parametrize("task", sorted(EXAMPLES))
