@@ -5,7 +5,7 @@ pretrained on replaced tokens. The enhanced mask decoder of the first is not in 
 """
 
 from bertctl.encoder.config import EncoderConfig
-from bertctl.variants.bert import LAYER, size
+from bertctl.variants.bert import LAYER, SAME_NAME, size
 from bertctl.variants.family import Family, Fields
 
 COMMON: Fields = {
@@ -18,24 +18,7 @@ COMMON: Fields = {
     "relative_max_distance": 512,
 }
 RENAMED = {  # ours -> theirs
-    **{
-        name: name
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "intermediate_size",
-            "max_position_embeddings",
-            "type_vocab_size",
-            "pad_token_id",
-            "layer_norm_eps",
-            "hidden_act",
-            "hidden_dropout_prob",
-            "attention_probs_dropout_prob",
-            "initializer_range",
-        )
-    },
+    **{name: name for name in SAME_NAME},
     "conv_kernel_size": "conv_kernel_size",
     "pooler_act": "pooler_hidden_act",
     "relative_buckets": "position_buckets",

@@ -4,8 +4,9 @@ Its permuted training is not here: as with any family, `pretrain` masks tokens.
 """
 
 from bertctl.encoder.config import EncoderConfig
-from bertctl.variants.bert import size
+from bertctl.variants import bert
 from bertctl.variants.family import Family, Fields
+from bertctl.variants.roberta import HEADS, RENAMED
 
 COMMON: Fields = {
     "type_vocab_size": 0,
@@ -15,20 +16,7 @@ COMMON: Fields = {
     "relative_buckets": 32,
     "relative_max_distance": 128,
 }
-SAME_NAME = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "pad_token_id",
-    "layer_norm_eps",
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "initializer_range",
-)
+SAME_NAME = tuple(name for name in bert.SAME_NAME if name != "type_vocab_size")
 CLASS_DEFAULTS: Fields = {
     "pad_token_id": 1,
     "layer_norm_eps": 1e-12,
@@ -71,7 +59,7 @@ MPNET = Family(
     model_type="mpnet",
     paper="arXiv:2004.09297",
     common=COMMON,
-    sizes={"base": size(12, 768, 12)},
+    sizes={"base": bert.size(12, 768, 12)},
     to_hf=to_hf,
     from_hf=from_hf,
     base="mpnet.",
@@ -82,16 +70,9 @@ MPNET = Family(
         ("encoder.position.relative.table", "{base}encoder.relative_attention_bias"),
         ("encoder.embeddings.norm", "{base}embeddings.LayerNorm"),
         *((f"encoder.layers.{{n}}.{ours}", f"{{base}}encoder.layer.{{n}}.{theirs}") for ours, theirs in LAYER),
-        ("pooler.dense", "{base}pooler.dense"),
-        ("heads.masked_lm.transform", "lm_head.dense"),
-        ("heads.masked_lm.norm", "lm_head.layer_norm"),
-        ("heads.masked_lm", "lm_head"),
-        ("heads.sequence.output", "classifier.out_proj"),
-        ("heads.token.output", "classifier"),
-        ("heads.span.output", "qa_outputs"),
-        ("heads.choice.output", "classifier"),
+        *HEADS,
     ),
-    renamed={frozenset({"sequence"}): (("pooler.dense", "classifier.dense"),)},
+    renamed=RENAMED,
     architectures={
         frozenset(): "MPNetModel",
         frozenset({"masked_lm"}): "MPNetForMaskedLM",

@@ -31,6 +31,18 @@ def from_hf(fields: Fields) -> EncoderConfig:
     return EncoderConfig(**given, position_after_padding=True)
 
 
+HEADS = (
+    ("pooler.dense", "{base}pooler.dense"),
+    ("heads.masked_lm.transform", "lm_head.dense"),
+    ("heads.masked_lm.norm", "lm_head.layer_norm"),
+    ("heads.masked_lm", "lm_head"),
+    ("heads.sequence.output", "classifier.out_proj"),
+    ("heads.token.output", "classifier"),
+    ("heads.span.output", "qa_outputs"),
+    ("heads.choice.output", "classifier"),
+)
+RENAMED = {frozenset({"sequence"}): (("pooler.dense", "classifier.dense"),)}
+
 ROBERTA = Family(
     model_type="roberta",
     paper="arXiv:1907.11692",
@@ -46,16 +58,9 @@ ROBERTA = Family(
         ("encoder.embeddings.segment", "{base}embeddings.token_type_embeddings"),
         ("encoder.embeddings.norm", "{base}embeddings.LayerNorm"),
         *((f"encoder.layers.{{n}}.{ours}", f"{{base}}encoder.layer.{{n}}.{theirs}") for ours, theirs in LAYER),
-        ("pooler.dense", "{base}pooler.dense"),
-        ("heads.masked_lm.transform", "lm_head.dense"),
-        ("heads.masked_lm.norm", "lm_head.layer_norm"),
-        ("heads.masked_lm", "lm_head"),
-        ("heads.sequence.output", "classifier.out_proj"),
-        ("heads.token.output", "classifier"),
-        ("heads.span.output", "qa_outputs"),
-        ("heads.choice.output", "classifier"),
+        *HEADS,
     ),
-    renamed={frozenset({"sequence"}): (("pooler.dense", "classifier.dense"),)},
+    renamed=RENAMED,
     architectures={
         frozenset(): "RobertaModel",
         frozenset({"masked_lm"}): "RobertaForMaskedLM",
