@@ -48,7 +48,8 @@ class EmbeddingObjective(nn.Module):
 
     A batch is the whole share of a rank: examples that are compared cannot be parted. With `micro_batch_size` the
     inputs of so many examples go through the encoder at a time, and in the backward pass again, so that memory holds
-    the activations of as many: the gradient is that of the whole batch, dropout included. Source: GradCache, arXiv:2101.06983.
+    the activations of as many: the gradient is that of the whole batch, dropout included.
+    Source: GradCache, arXiv:2101.06983.
     """
 
     def __init__(
