@@ -11,7 +11,7 @@ from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.console import warn
 from bertctl.encoder.config import Pooling
 from bertctl.errors import BertctlError, raise_problems
-from bertctl.evaluate.answers import Answerer, Embeddings, MaskedTokens, TaskLabels
+from bertctl.evaluate.answers import Answer, Answerer, Embeddings, MaskedTokens, TaskLabels
 from bertctl.evaluate.config import MASKED_LM
 from bertctl.evaluate.inputs import InputFormat, Record, read_records
 from bertctl.evaluate.task import labels_for, limits_for, settings_of, task_of
@@ -123,11 +123,17 @@ def answers(answerer: Answerer, records: Iterator[Record], long_text: str | None
             if long_text == "refuse":
                 refuse_cut(group, made, answerer.limits.max_length)
             cut, total = cut + sum("truncated" in answer for answer in made), total + len(made)
-            yield from made
+            yield from map(with_id, group, made)
     finally:
         if cut:
             longest = answerer.limits.max_length
             warn(f"truncated={cut} of {total:,} texts: longer than {longest} word pieces, they were cut")
+
+
+def with_id(record: Record, answer: Answer) -> Answer:
+    """An answer with the `id` of its object, if it has one, so that it can be found again."""
+    name = record.value.get("id") if isinstance(record.value, dict) else None
+    return answer if name is None else {"id": name, **answer}
 
 
 def refuse_cut(records: Sequence[Record], made: Sequence[dict[str, Any]], max_length: int) -> None:

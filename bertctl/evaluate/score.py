@@ -13,7 +13,7 @@ from bertctl.evaluate.systems import Checkpoint, System, answers_in, answers_of
 from bertctl.evaluate.task import labels_for
 from bertctl.metrics.compare import compare
 from bertctl.metrics.rows import Metric
-from bertctl.tasks.scores import is_degenerate, summaries
+from bertctl.tasks.scores import as_record, is_degenerate, summaries
 from bertctl.tasks.splits import test_data, unknown_labels
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
@@ -107,7 +107,7 @@ def write_predictions(folder: Path, suffix: str, task: Task, examples: Sequence[
     in the form of its own scripts."""
     with (folder / f"predictions{suffix}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
         for example, prediction in zip(examples, system.predictions, strict=True):
-            row = {**prediction, "gold": task.truth(example)}
+            row = {**as_record(example, prediction), "gold": task.truth(example)}
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
     own = task.files(examples, system.predictions) if "model" in system.what else {}
     for name, text in own.items():

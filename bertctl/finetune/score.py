@@ -9,7 +9,7 @@ import torch
 
 from bertctl.artifacts.folder import write_whole
 from bertctl.console import warn
-from bertctl.tasks.scores import is_degenerate, scores_of
+from bertctl.tasks.scores import as_record, is_degenerate, scores_of
 from bertctl.tasks.task import nothing_to_tune
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.runtime import Runtime
@@ -27,7 +27,8 @@ def score_run(trainee: "Trainee", folder: RunFolder) -> dict[str, Any]:
     settings = tuned_on_dev(trainee, exact)
     predictions, _ = trainee.predict(chunks, exact, settings)
     if trainee.runtime.rank == 0:
-        lines = "".join(json.dumps(p, ensure_ascii=False, allow_nan=False) + "\n" for p in predictions)
+        rows = [as_record(*pair) for pair in zip(examples, predictions, strict=True)]
+        lines = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
         for name, text in {f"predictions-{data.scored}.jsonl": lines, **data.task.files(examples, predictions)}.items():
             write_whole(folder.out / name, text)
     degenerate = is_degenerate(data.task, examples, predictions)

@@ -14,7 +14,7 @@ from bertctl.errors import raise_problems
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.tables import Table, format_of, json_kind, read_table
 from bertctl.tasks.texts import find_column, has_header
-from bertctl.tasks.values import text_of
+from bertctl.tasks.values import IDS, id_in, text_of
 
 CONTEXTS = ("context", "sent1", "passage", "article", "startphrase", "ctx")
 QUESTIONS = ("question", "sent2", "query")
@@ -34,6 +34,8 @@ class ChoiceExample:
     label: int | None
     where: str
     """`file:line` of the record."""
+    id: str | None = None
+    """What the data call it."""
 
     def place(self) -> str:
         """`file:line` of the record."""
@@ -55,13 +57,13 @@ def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[st
     label = find_column(table, "label", data.columns.label, LABELS, problems) if labelled else None
     if not any(asked) or not columns or (labelled and label is None):
         return []
-    examples = []
+    examples, name = [], table.column(None, IDS)
     for line, row in table.rows:
         place = table.place(line)
         texts = ["" if name is None else text_of(row.get(name), place, name, problems) for name in asked]
         choices = _choices(row, columns, place, problems)
         right = None if label is None else _label(row.get(label), choices, f"{place}: got", label, problems)
-        examples.append(ChoiceExample(texts[0], texts[1], choices, right, place))
+        examples.append(ChoiceExample(texts[0], texts[1], choices, right, place, id_in(row, name)))
     return examples
 
 

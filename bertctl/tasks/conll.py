@@ -4,8 +4,9 @@ CRLF and a missing final line end read the same as LF; `-DOCSTART-` lines are do
 stand in the first column and tags in the last, unless the recipe says otherwise.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertctl import console, signals
@@ -18,6 +19,7 @@ DOCUMENT_MARK = "-DOCSTART-"
 BLANKS = " \t"
 CONLLU_COLUMNS = {"form": 2, "lemma": 3, "upos": 4, "xpos": 5, "deprel": 8}
 CONLLU_WIDTH = 10
+SENTENCE_ID = re.compile(r"#\s*sent_id\s*=\s*(\S.*?)\s*")
 
 
 @dataclass
@@ -144,10 +146,16 @@ def read_conllu(path: Path, data: DataSection, labelled: bool, problems: list[st
         rows = [(number, line) for number, line in rows if line.split("\t", 1)[0].isdecimal() or line.count("\t") != 9]
         sentence = _sentence(path, rows, layout, problems) if rows else None
         if sentence is not None:
-            examples.append(sentence)
+            examples.append(replace(sentence, id=_sentence_id(block)))
     if not examples and not problems:
         problems.append(f"{path}:1: got no sentence, expected ten columns as in CoNLL-U")
     return examples
+
+
+def _sentence_id(block: list[tuple[int, str]]) -> str | None:
+    """What the comment `# sent_id = ...` says."""
+    said = (SENTENCE_ID.fullmatch(line) for _, line in block if line.startswith("#"))
+    return next((clean_text(match[1]) for match in said if match), None)
 
 
 def looks_like_conllu(path: Path) -> bool:

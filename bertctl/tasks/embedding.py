@@ -219,9 +219,9 @@ def submitted(value: Any, row: Mapping[str, Any], example: Any, data: DataSectio
     return {"id": example.id, "ranking": value}
 
 
-def not_submitted(example: Any) -> Prediction:
-    """A query that a file passes over."""
-    return {"id": example.id, "ranking": []}
+def not_submitted(example: Any) -> Prediction | None:
+    """A query that a file passes over; a pair needs a number."""
+    return {"id": example.id, "ranking": []} if isinstance(example, QueryExample) else None
 
 
 SUBMISSION = Records(("ranking", "cosine", "score", "similarity", "prediction"), submitted, not_submitted)

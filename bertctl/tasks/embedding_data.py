@@ -16,7 +16,7 @@ from bertctl.tasks.config import DataSection
 from bertctl.tasks.scored_pairs import read_scored_pairs
 from bertctl.tasks.tables import Table, format_of, read_table
 from bertctl.tasks.texts import PAIRS, find_column, has_header
-from bertctl.tasks.values import number_of, text_of
+from bertctl.tasks.values import IDS, id_in, number_of, text_of
 
 ANCHORED = (
     ("anchor", "positive"),
@@ -68,7 +68,7 @@ class QueryExample:
 @dataclass(frozen=True, slots=True)
 class PairExample:
     """A text with one that belongs to it and others that do not, or two texts with a score of how alike they are; for
-    `predict` also a text alone. `query` is the judged query that a pair was drawn from."""
+    `predict` also a text alone. `query`: the judged query that a pair was drawn from; `id`: what the data call it."""
 
     anchor: str
     positive: str | None
@@ -76,6 +76,7 @@ class PairExample:
     negatives: tuple[str, ...] = ()
     score: float | None = None
     query: QueryExample | None = field(default=None, repr=False)
+    id: str | None = None
 
     def place(self, role: int = 0) -> str:
         """`file:line` of the record."""
@@ -103,7 +104,7 @@ def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[st
         if score is not None and wrong:
             problems.append(f"{table.place(1)}: got the score {score!r} and the negative {wrong[0]!r}, expected one")
         return []
-    examples = []
+    examples, name = [], table.column(None, IDS)
     for line, row in table.rows:
         place = table.place(line)
         anchor = text_of(row.get(first), place, first, problems)
@@ -113,7 +114,7 @@ def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[st
         if not positives:
             problems.append(f"{place}: got no text in the column {second!r}, expected at least one")
         for positive in positives:
-            examples.append(PairExample(anchor, positive, place, negatives, number))
+            examples.append(PairExample(anchor, positive, place, negatives, number, id=id_in(row, name)))
     return examples
 
 

@@ -21,6 +21,12 @@ def scores_of(
     return {"metrics": metrics, **task.details(examples, predictions, labels)}
 
 
+def as_record(example: Any, prediction: Prediction) -> Prediction:
+    """A prediction as files have it: with the id of its example, if the data give it one."""
+    name = getattr(example, "id", None)
+    return prediction if name is None else {"id": name, **prediction}
+
+
 def summaries(metrics: Mapping[str, Metric], *, samples: int = SAMPLES, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Every metric as value, low, high, ..., ready for JSON."""
     return {name: metric.summary(samples=samples, seed=seed) for name, metric in metrics.items()}

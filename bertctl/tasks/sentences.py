@@ -11,7 +11,7 @@ from bertctl.tasks.conll import looks_like_conllu, read_conll, read_conllu
 from bertctl.tasks.tables import TABLE_FORMATS, Table, format_of, json_kind, read_table
 from bertctl.tasks.task import TokenExample
 from bertctl.tasks.texts import find_column
-from bertctl.tasks.values import LabelReader, clean_text
+from bertctl.tasks.values import IDS, LabelReader, clean_text, id_in
 
 TOKENS = ("tokens", "words")
 TAGS = {
@@ -41,12 +41,12 @@ def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[st
     if tokens is None or (labelled and tags is None):
         return []
     reader = LabelReader(data.label_names or table.class_names.get(tags or "", []), problems)
-    examples = []
+    examples, name = [], table.column(None, IDS)
     for line, row in table.rows:
         place = table.place(line)
         words = _words(row.get(tokens), place, tokens, problems)
         names = None if tags is None else _tags(row.get(tags), len(words), place, tags, reader)
-        examples.append(TokenExample(words, names, table.where, (line,) * len(words)))
+        examples.append(TokenExample(words, names, table.where, (line,) * len(words), id=id_in(row, name)))
     return examples
 
 

@@ -1,22 +1,22 @@
 """What any other system predicted, read as this task's own predictions, so that they are scored by the same rules.
 
-Answers go by id where the examples have ids and the file names them, and otherwise in the order of the examples, of
-which there must then be as many. A file that `evaluate` or `predict` wrote is one of these.
+Answers go by id where the examples have ids and the file names them (see matching.py), and otherwise in the order of
+the examples, of which there must then be as many. A file that `evaluate` or `predict` wrote is one of these.
 """
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.questions import IDS
+from bertctl.tasks.matching import Said, matched
+from bertctl.tasks.questions import IDS as QUESTION_IDS
 from bertctl.tasks.tables import Table, format_of, json_kind, parse_json, read_table, read_text
-from bertctl.tasks.task import Prediction, TokenExample
-from bertctl.tasks.values import clean_text, is_number
+from bertctl.tasks.task import Prediction
+from bertctl.tasks.values import IDS, clean_text, id_in, is_number
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Records:
     """The usual names of the column with the answer, the one that this task writes first."""
     prediction: Callable[[Any, Mapping[str, Any], Any, DataSection], Prediction]
     """(answer, whole record, example, data) -> prediction. Errors: ValueError: got ..., expected ..."""
-    absent: Callable[[Any], Prediction] | None = None
+    absent: Callable[[Any], Prediction | None] = lambda _: None
     """Example -> what counts as its prediction if the file has none; None: it must have one."""
 
     def __call__(self, path: Path, examples: Sequence[Any], data: DataSection, problems: list[str]) -> list[Prediction]:
@@ -39,14 +39,16 @@ class Records:
                 have = ", ".join(map(repr, table.columns))
                 problems.append(f"{path}: got the columns {have}, expected one of {', '.join(self.columns)}")
             return []
+        name = table.column(None, (*QUESTION_IDS, *IDS))
+        said = [Said(id_in(row, name), table.place(line), (line, row)) for line, row in table.rows]
+        must = any(self.absent(example) is None for example in examples)
+        rows = matched(str(path), said, examples, problems, all_known=must and takes_all(data), all_said=must)
         found = []
-        for example, row in zip(examples, aligned(table, examples, problems), strict=False):
+        for example, row in zip(examples, rows, strict=False):
             if row is not None:
                 found.append(self._made(table.place(row[0]), row[1], column, example, data, problems))
-            elif self.absent is not None:
-                found.append(self.absent(example))
             else:
-                problems.append(f"{path}: got no prediction for {example.place()}")
+                found.append(self.absent(example) or {})  # {}: among the problems
         return found
 
     def _made(
@@ -57,32 +59,6 @@ class Records:
         except ValueError as error:
             problems.append(f"{place}: {error} (column {column!r})")
             return {}
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """A submission of tags in any form that the task reads: CoNLL columns, CoNLL-U, JSONL or Parquet with lists."""
-
-    read_file: Callable[[Path, DataSection, bool, list[str]], list[TokenExample]]
-
-    def __call__(
-        self, path: Path, examples: Sequence[TokenExample], data: DataSection, problems: list[str]
-    ) -> list[Prediction]:
-        """The tags of every sentence; problems where words are not those of the data. A file whose blank lines stand
-        elsewhere is read as the one row of words that it is."""
-        said = self.read_file(path, DataSection(label_names=data.label_names), True, problems)
-        if problems:
-            return []
-        words = [(word, example.place(place)) for example in examples for place, word in enumerate(example.words)]
-        theirs = [(word, one.place(place)) for one in said for place, word in enumerate(one.words)]
-        for mine, other in zip_longest(words, theirs):
-            if mine is None or other is None or mine[0] != other[0]:
-                got = f"the word {other[0]!r}" if other else "no more words"
-                wanted = f"{mine[0]!r} as in {mine[1]}" if mine else "no more words"
-                problems.append(f"{other[1] if other else path}: got {got}, expected {wanted}")
-                return []
-        tags = iter([tag for one in said for tag in one.tags or ()])
-        return [{"tokens": list(e.words), "tags": [next(tags) for _ in e.words]} for e in examples]
 
 
 def read_records(path: Path, answer: str, problems: list[str]) -> Table:
@@ -103,24 +79,9 @@ def read_records(path: Path, answer: str, problems: list[str]) -> Table:
     return read_table(path, kind, header=True, problems=problems)
 
 
-def aligned(table: Table, examples: Sequence[Any], problems: list[str]) -> list[tuple[int, Mapping[str, Any]] | None]:
-    """The (line, record) of each example, None where it has none."""
-    name = table.column(None, IDS)
-    if name is None or not all(hasattr(example, "id") for example in examples):
-        if len(table.rows) != len(examples):
-            problems.append(f"{table.where}: got {len(table.rows):,} predictions, expected {len(examples):,} in order")
-        return [*table.rows]
-    by_id: dict[str, tuple[int, Mapping[str, Any]]] = {}
-    for line, row in table.rows:
-        key = clean_text(str(row.get(name)))
-        if key in by_id:
-            problems.append(f"{table.place(line)}: got the id {key!r} more than once, expected distinct ids")
-        by_id[key] = line, row
-    found = [by_id.get(example.id) for example in examples]
-    if by_id and not any(found):
-        first, known = next(iter(by_id)), examples[0].id if examples else "none"
-        problems.append(f"{table.where}: got the ids {first!r}, ..., expected those of the data, {known!r}, ...")
-    return found
+def takes_all(data: DataSection) -> bool:
+    """Whether every example of the data is scored, and not some that were drawn."""
+    return all(getattr(data, f"{split}_examples") is None for split in ("train", "dev", "test"))
 
 
 def label(value: Any, row: Mapping[str, Any], example: Any, data: DataSection) -> Prediction:

@@ -21,6 +21,7 @@ from bertctl.tasks import (
     spans,
     squad,
     submissions,
+    submitted_sentences,
     texts,
     token_labels,
 )
@@ -131,7 +132,7 @@ TASKS: dict[str, Task] = {
         score=token_labels.score_entities,
         details=token_labels.entity_details,
         report=reports.word_report,
-        submission=submissions.Sentences(partial(sentences.read_file, task="ner")),
+        submission=submitted_sentences.Sentences(partial(sentences.read_file, task="ner")),
     ),
     "pos": Task(
         name="pos",
@@ -154,7 +155,7 @@ TASKS: dict[str, Task] = {
         score=token_labels.score_tags,
         details=token_labels.tag_details,
         report=reports.word_report,
-        submission=submissions.Sentences(partial(sentences.read_file, task="pos")),
+        submission=submitted_sentences.Sentences(partial(sentences.read_file, task="pos")),
     ),
     "qa": Task(
         name="qa",

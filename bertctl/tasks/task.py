@@ -38,6 +38,8 @@ class TextExample:
     """A name, a tuple of names, or a number, as the task has it."""
     where: str
     """`file:line` of the record."""
+    id: str | None = None
+    """What the data call it, by which predictions of other systems find it."""
 
     def place(self) -> str:
         """`file:line` of the record."""
@@ -55,6 +57,8 @@ class TokenExample:
     """The line of each word."""
     scheme: str = "none"
     """How the tags mark entities, found over the whole data set."""
+    id: str | None = None
+    """What the data call the sentence."""
 
     def place(self, word: int = 0) -> str:
         """`file:line` of a word."""

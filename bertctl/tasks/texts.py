@@ -8,7 +8,7 @@ from bertctl.errors import BertctlError, raise_problems
 from bertctl.tasks.config import Column, DataSection
 from bertctl.tasks.tables import Table
 from bertctl.tasks.task import Features, TextExample
-from bertctl.tasks.values import text_of
+from bertctl.tasks.values import IDS, id_in, text_of
 from bertctl.text.tokenizer import Tokenizer
 
 PAIRS = (
@@ -76,10 +76,11 @@ def read_texts(
     text, pair = find_texts(table, data, problems) if table.rows else (None, None)
     if text is None:
         return []
-    examples = []
+    examples, name = [], table.column(None, IDS)
     for line, row in table.rows:
         place = table.place(line)
-        examples.append(TextExample(*texts_of(row, text, pair, place, problems), answer(row, place), place))
+        both = texts_of(row, text, pair, place, problems)
+        examples.append(TextExample(*both, answer(row, place), place, id_in(row, name)))
     return examples
 
 

@@ -7,7 +7,7 @@ Numbers are names too ("1", "2", "3" are three classes). Missing labels and labe
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bertctl.tasks.tables import json_kind
@@ -16,6 +16,8 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LARGEST_NUMBER = 3.4e38  # numbers are learnt in float32
 LONGEST_SHOWN = 40  # characters
+IDS = ("id", "guid", "idx", "index")
+"""Usual names of the column that says which record one is."""
 LABEL_KINDS = {str: "text", bool: "true or false", int: "an integer", float: "a fraction"}
 
 
@@ -30,6 +32,14 @@ def text_of(value: Any, place: str, column: str, problems: list[str]) -> str:
         return clean_text(value)
     problems.append(f"{place}: got {json_kind(value)} in the column {column!r}, expected text")
     return ""
+
+
+def id_in(row: Mapping[str, Any], column: str | None) -> str | None:
+    """The id of a record; None if it has none, or anything but text or a whole number."""
+    value = None if column is None else row.get(column)
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        return None
+    return clean_text(str(value))
 
 
 class LabelReader:

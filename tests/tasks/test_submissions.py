@@ -149,7 +149,7 @@ def test_words_that_are_not_those_of_the_data(read, text, message):
             "p.jsonl:2: got 2, expected a choice from 0",
         ),
         ("qa", "p.json", '{"q1": 3}', "p.json:1: got a number for the question q1, expected text"),
-        ("qa", "p.json", '{"1": "x"}', "p.json: got the ids '1', ..., expected those of the data, 'q1', ..."),
+        ("qa", "p.json", '{"1": "x"}', "p.json:1: got the id '1', expected ids of the data, such as 'q1'"),
         ("qa", "p.json", '{"q1": "x", "q1": "y"}', "p.json:1: got bad JSON (the key 'q1' twice)"),
         ("qa", "p.jsonl", lines(*[{"id": "q1", "answer": ""}] * 2), "p.jsonl:2: got the id 'q1' more than once"),
     ],
