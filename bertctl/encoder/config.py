@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Position = Literal["learned", "sinusoidal", "rotary", "none"]
+Position = Literal["learned", "grid", "sinusoidal", "rotary", "none"]
 RelativePosition = Literal["none", "bucketed", "disentangled"]
 AttentionKind = Literal["full", "causal", "local", "local_global", "linear", "causal_linear"]
 Norm = Literal["layer", "rms"]
@@ -23,7 +23,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "pooler_act": get_args(Activation),
     "pooling": get_args(Pooling),
 }
-COUNTS = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+COUNTS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,8 @@ class EncoderConfig:
     texts see one: cls through a dense layer with `pooler_act`, attention by learned weights, mean and max as they are;
     with `label_transform` all are as they are, and every head for labels starts with a dense layer and a norm instead.
     `conv_kernel_size` above 0 mixes neighbouring embeddings into the first layer's output (DeBERTa's second version).
+    An encoder with an `image_size` reads square patches of images in place of tokens: it has no vocabulary, and its
+    `max_position_embeddings` are the patches and a class token (ViT, arXiv:2010.11929).
     `attention` is the kind of each layer, over and over, and is kept in its shortest form. Errors: ValueError for
     fields that do not fit each other.
     """
@@ -78,9 +80,12 @@ class EncoderConfig:
     use_bias: bool = True
     conv_kernel_size: int = 0
     label_transform: bool = False
+    image_size: int = 0
+    patch_size: int = 16
+    num_channels: int = 3
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
+        for name in (*COUNTS, *(("patch_size", "num_channels") if self.image_size else ("vocab_size",))):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
@@ -96,8 +101,14 @@ class EncoderConfig:
         object.__setattr__(self, "attention", _shortest(tuple(self.attention), self.num_hidden_layers))
         check_attention(self)
         check_sharing(self)
+        check_images(self)
         if self.position_after_padding and self.position != "learned":
             raise ValueError(f"position_after_padding is for learned positions, got {self.position}")
+
+    @property
+    def num_patches(self) -> int:
+        """Patches of an image of the size that the positions are made for; 0 if tokens are read."""
+        return (self.image_size // self.patch_size) ** 2
 
     @property
     def head_size(self) -> int:
@@ -162,3 +173,21 @@ def check_sharing(config: EncoderConfig) -> None:
         raise ValueError(
             f"skip_first_norm sets the first layer apart, which layer_sharing {config.layer_sharing} shares"
         )
+
+
+NOT_OF_IMAGES = ("vocab_size", "type_vocab_size", "embedding_size", "scale_embedding", "position_after_padding")
+
+
+def check_images(config: EncoderConfig) -> None:
+    """Settle the number of positions of an image. Raise ValueError if the fields for images do not fit each other."""
+    if not config.image_size:
+        if config.position == "grid":
+            raise ValueError("position grid is for images, and there is no image_size")
+        return
+    if config.image_size < 0 or config.image_size % config.patch_size:
+        raise ValueError(f"image_size {config.image_size} is not a multiple of patch_size {config.patch_size}")
+    given = [name for name in NOT_OF_IMAGES if getattr(config, name)]
+    if given or config.conv_kernel_size:
+        name = given[0] if given else "conv_kernel_size"
+        raise ValueError(f"{name} is {getattr(config, name)!r}, but an encoder of images has no such thing")
+    object.__setattr__(config, "max_position_embeddings", 1 + config.num_patches)

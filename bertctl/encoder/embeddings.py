@@ -3,12 +3,21 @@
 Shapes: B batch, T tokens, E hidden size.
 """
 
+import torch
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.norms import build_norm
 from bertctl.encoder.positions import NoPosition
+
+StandIn = tuple[Tensor, Tensor]
+"""Which tokens are hidden [B, T] bool, and the vector [E] that takes the place of their embeddings."""
+
+
+def stood_in(embedded: Tensor, stand_in: StandIn | None) -> Tensor:
+    """[B, T, E] -> the same, before anything is added that says where a token stands."""
+    return embedded if stand_in is None else torch.where(stand_in[0].unsqueeze(-1), stand_in[1], embedded)
 
 
 class Embeddings(nn.Module):
@@ -18,6 +27,7 @@ class Embeddings(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         width = config.embedding_size or config.hidden_size
+        self.longest = config.max_position_embeddings
         self.word = nn.Embedding(config.vocab_size, width)
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.scale = width**0.5 if config.scale_embedding else None
@@ -25,10 +35,18 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.project = nn.Linear(width, config.hidden_size) if config.embedding_size is not None else None
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position: NoPosition) -> Tensor:
+    def forward(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor | None,
+        position: NoPosition,
+        stand_in: StandIn | None = None,
+    ) -> Tensor:
         """[B, T] ids -> [B, T, E]; every token belongs to segment 0 without `token_type_ids`, and where there is no
-        other segment."""
-        embedded = self.word(input_ids)
+        other segment. Errors: ValueError if T is larger than max_position_embeddings."""
+        if input_ids.shape[1] > self.longest:
+            raise ValueError(f"{input_ids.shape[1]} tokens, but the encoder has {self.longest}")
+        embedded = stood_in(self.word(input_ids), stand_in)
         if self.scale is not None:
             embedded = embedded * self.scale
         if self.segment is not None:

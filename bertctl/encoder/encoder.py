@@ -4,6 +4,7 @@ Shapes: B batch, T tokens, H heads, E hidden size, L layers.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -11,9 +12,10 @@ from torch.utils.checkpoint import checkpoint
 from bertctl.encoder.block import Block
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.convolution import Convolution
-from bertctl.encoder.embeddings import Embeddings
+from bertctl.encoder.embeddings import Embeddings, StandIn
 from bertctl.encoder.init import initialise
 from bertctl.encoder.norms import build_norm
+from bertctl.encoder.patches import PatchEmbeddings
 from bertctl.encoder.patterns import Pattern, layer_patterns
 from bertctl.encoder.positions import build_position
 from bertctl.encoder.sharing import build_layers
@@ -37,7 +39,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.position = build_position(config)
-        self.embeddings = Embeddings(config)
+        self.embeddings: Any = PatchEmbeddings(config) if config.image_size else Embeddings(config)
         self.patterns = layer_patterns(config)
         self.layers = nn.ModuleList(build_layers(config, lambda n: Block(config, first=n == 0)))
         self.convolution = Convolution(config) if config.conv_kernel_size else None
@@ -51,18 +53,18 @@ class Encoder(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         *,
+        stand_in: StandIn | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncoderOutput:
-        """Encode ids.
+        """Encode ids, or images if the config has an `image_size`.
 
-        Shapes: input_ids, token_type_ids [B, T] int64; attention_mask [B, T], true or 1 = real token, None = all real.
-        Errors: ValueError if T is larger than max_position_embeddings.
+        Shapes: input_ids, token_type_ids [B, T] int64, or in place of ids pixels [B, channels, height, width], whose
+        tokens are the class token and the patches; attention_mask [B, T], true or 1 = real token, None = all real.
+        `stand_in`: embeddings to be hidden. Errors: ValueError if there are more tokens than positions.
         """
-        if input_ids.shape[1] > self.config.max_position_embeddings:
-            raise ValueError(f"{input_ids.shape[1]} tokens, but the encoder has {self.config.max_position_embeddings}")
         key_mask = None if attention_mask is None else attention_mask.bool()
-        hidden = self.embeddings(input_ids, token_type_ids, self.position)
+        hidden = self.embeddings(input_ids, token_type_ids, self.position, stand_in)
         states: list[Tensor] = [hidden]
         attentions: list[Tensor | None] = []
         for layer, pattern in zip(self.layers, self.patterns, strict=True):

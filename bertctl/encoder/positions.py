@@ -22,6 +22,10 @@ class NoPosition(nn.Module):
         """[B, T, E] -> [B, T, E]: what is added to the word embeddings."""
         return embedded
 
+    def add_on_grid(self, embedded: Tensor, grid: tuple[int, int]) -> Tensor:
+        """The same for a class token and the patches of an image in `grid` rows and columns, row by row."""
+        return self.add(embedded)
+
     def rotate(self, q: Tensor, k: Tensor, local: bool) -> tuple[Tensor, Tensor]:
         """[B, H, T, D] twice -> the same shapes; `local`: whether the layer sees a window only."""
         return (q if self.relative is None or self.relative.query_scale == 1.0 else q * self.relative.query_scale), k
@@ -43,6 +47,27 @@ class LearnedPosition(NoPosition):
 
     def add(self, embedded: Tensor) -> Tensor:
         return embedded + self.table.weight[self.first : self.first + embedded.shape[1]]
+
+
+class GridPosition(NoPosition):
+    """One trained vector for the class token and each patch of a square image; on another grid they are interpolated,
+    bicubic, so that a place keeps its share of the width and height. Source: ViT, arXiv:2010.11929, section 3.2, as
+    released in transformers."""
+
+    drawn = ("position_embeddings",)
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.side = config.image_size // config.patch_size
+        self.position_embeddings = nn.Parameter(torch.zeros(1, config.max_position_embeddings, config.hidden_size))
+
+    def add_on_grid(self, embedded: Tensor, grid: tuple[int, int]) -> Tensor:
+        places: Tensor = self.position_embeddings
+        if grid != (self.side, self.side):
+            square = places[:, 1:].unflatten(1, (self.side, self.side)).permute(0, 3, 1, 2)
+            spread = nn.functional.interpolate(square, size=grid, mode="bicubic", align_corners=False)
+            places = torch.cat((places[:, :1], spread.flatten(2).transpose(1, 2)), dim=1)
+        return embedded + places
 
 
 class SinusoidalPosition(NoPosition):
@@ -98,6 +123,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 POSITIONS = {
     "learned": LearnedPosition,
+    "grid": GridPosition,
     "sinusoidal": SinusoidalPosition,
     "rotary": RotaryPosition,
     "none": NoPosition,

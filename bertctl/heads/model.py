@@ -69,7 +69,7 @@ class Model(nn.Module):
         )
 
     def logits(self, head: str, output: EncoderOutput) -> Tensor:
-        """[B, C] for a head that reads whole texts, [B, T, C] for one that reads tokens."""
+        """[B, C] for a head that reads whole texts or images, [B, T, C] for one that reads tokens."""
         hidden = output.last_hidden_state
         reads = HEADS[head].reads
         if reads != "tokens":
@@ -87,3 +87,13 @@ class Model(nn.Module):
         """Vocabulary logits [N, V] at `positions` [N], indices into the flattened [B * T] tokens."""
         rows = output.last_hidden_state.flatten(0, 1)[positions]
         return self.heads["masked_lm"](rows, self.encoder.embeddings.word.weight)
+
+    def masked_pixels(self, pixel_values: Tensor, hidden_patches: Tensor) -> Tensor:
+        """Images as the model draws them [B, channels, height, width] from their visible patches.
+
+        Shapes: pixel_values [B, channels, height, width], both sides multiples of the patch size; hidden_patches [B, P]
+        bool, row by row.
+        """
+        head, side = self.heads["masked_image"], self.config.patch_size
+        output = self.encoder(pixel_values, stand_in=(hidden_patches, head.mask_token))
+        return head(output.last_hidden_state, (pixel_values.shape[2] // side, pixel_values.shape[3] // side))

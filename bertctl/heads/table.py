@@ -12,6 +12,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.feedforward import ACTIVATIONS
 from bertctl.encoder.norms import build_norm
+from bertctl.heads.masked_image import MaskedImageHead
 
 
 class MaskedLMHead(nn.Module):
@@ -99,9 +100,9 @@ class EmbeddingHead(nn.Module):
 @dataclass(frozen=True)
 class HeadKind:
     """What a head reads and which class it is; `reads` masked = the rows chosen for prediction, vector = a text as the
-    pooling gives it, pooled = the same, for `cls` through a dense layer."""
+    pooling gives it, pooled = the same, for `cls` through a dense layer, patches = an image's, with their grid."""
 
-    reads: Literal["masked", "pooled", "vector", "tokens"]
+    reads: Literal["masked", "pooled", "vector", "tokens", "patches"]
     build: type[nn.Module]
 
 
@@ -114,4 +115,6 @@ HEADS: dict[str, HeadKind] = {
     "span": HeadKind("tokens", PlainHead),
     "choice": HeadKind("pooled", LabelHead),
     "embedding": HeadKind("vector", EmbeddingHead),
+    "image": HeadKind("vector", PlainHead),
+    "masked_image": HeadKind("patches", MaskedImageHead),
 }

@@ -1,7 +1,7 @@
 """The recipe section that names an encoder, and the `EncoderConfig` it stands for. No torch."""
 
 import difflib
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -94,6 +94,12 @@ class EncoderSection(Section):
     """Width in tokens of a convolution of the embeddings beside the first layer, as in DeBERTa-v2; 0 for none."""
     use_bias: bool | None = None
     """Whether linear layers and norms have biases."""
+    image_size: int | None = Field(default=None, ge=1)
+    """Of an encoder that reads images: their width and height in pixels, a multiple of patch_size."""
+    patch_size: int | None = Field(default=None, ge=1)
+    """Width and height in pixels of the patches that an image is cut into."""
+    num_channels: Literal[1, 3] | None = None
+    """Channels of an image: 1 for shades of grey, 3 for colours."""
 
 
 def encoder_config(section: EncoderSection, *, vocab_size: int, pad_token_id: int) -> EncoderConfig:

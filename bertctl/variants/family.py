@@ -39,6 +39,13 @@ class Family:
 
 def expresses(family: Family, config: EncoderConfig, heads: frozenset[str]) -> bool:
     """Whether the family's published code computes exactly this encoder with these heads: what it would write reads
-    back as the same config."""
+    back as the same config. No family reads both texts and images."""
+    if bool(config.image_size) != reads_images(family):
+        return False
     fields = family.to_hf(config)
     return heads in family.architectures and fields is not None and family.from_hf(fields) == config
+
+
+def reads_images(family: Family) -> bool:
+    """Whether the family's encoders read images in place of tokens."""
+    return bool(family.common.get("image_size"))

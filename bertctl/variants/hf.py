@@ -32,7 +32,15 @@ if TYPE_CHECKING:
 
 OWN_TYPE = "bertctl"
 POOLERS = ("pooler.dense.weight", "pooler.weight")  # of a bare encoder that has one; the second is ALBERT's
-FIXED_OUTPUTS = {"masked_lm": 0, "sentence_pair": 2, "span": 2, "choice": 1, "replaced_token": 1, "embedding": 0}
+FIXED_OUTPUTS = {
+    "masked_lm": 0,
+    "sentence_pair": 2,
+    "span": 2,
+    "choice": 1,
+    "replaced_token": 1,
+    "embedding": 0,
+    "masked_image": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,8 @@ def save_model(
         fields |= family.to_hf(config) or {}
         if "embedding" in model.head_outputs:
             embedding_folder.write(folder, model, extra or {})
-    names = labels or [f"LABEL_{number}" for number in range(model.head_outputs.get("sequence", 0))]
+    whole = model.head_outputs.get("sequence", model.head_outputs.get("image", 0))
+    names = labels or [f"LABEL_{number}" for number in range(whole)]
     if names:
         fields |= {"id2label": dict(enumerate(names)), "label2id": {label: i for i, label in enumerate(names)}}
     if problem_type is not None:
@@ -177,7 +186,7 @@ def stored_heads(fields: dict[str, Any], family: Family | None, weights: Mapping
 def labels_of(fields: dict[str, Any], heads: Mapping[str, int]) -> list[str] | None:
     """Label names in the order of the outputs, if the model has a task head that the file names labels for."""
     names = fields.get("id2label")
-    count = heads.get("sequence", heads.get("token"))
+    count = next((heads[name] for name in ("sequence", "token", "image") if name in heads), None)
     if not names or len(names) != count:
         return None
     return [str(label) for _, label in sorted(names.items(), key=lambda item: int(item[0]))]

@@ -10,6 +10,7 @@ from bertctl.variants.modernbert import MODERNBERT
 from bertctl.variants.mpnet import MPNET
 from bertctl.variants.roberta import ROBERTA
 from bertctl.variants.transformer import TRANSFORMER
+from bertctl.variants.vit import VIT
 
-FAMILIES = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, DEBERTA, TRANSFORMER)
+FAMILIES = (BERT, ROBERTA, ALBERT, DISTILBERT, ELECTRA, MODERNBERT, MPNET, DEBERTA, TRANSFORMER, VIT)
 VARIANTS: dict[str, Family] = {family.model_type: family for family in FAMILIES}
