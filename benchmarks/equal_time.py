@@ -7,10 +7,11 @@ DATA holds `books/*.md`, `imdb-unsup/unsup_reviews.txt`, `wikitext2-raw/wiki.{va
 learn from the same text with the same vocabulary; what they have in common stands in equal_time.yaml.
 
 Time is *processor time* of this process on one thread, of training steps alone: machines are shared, and what another
-program takes does not count that way (it still costs caches and clock). Steps = budget / seconds a step, from a short
-run, so that warm-up and decay fit the budget. The rate is the best of three, by held-out loss after a share of the
-budget each; so is the rate of each fine-tuning, by its dev score; beside it the same encoder from fresh weights. A part that is done is not done again: start the same
-command after an interruption. Results: WORK/result.json, and a table on stdout.
+program takes does not count that way (it still costs caches and clock). Steps = budget / seconds a step, from short
+runs, so that warm-up and decay fit the budget. The rate is the best of three, by held-out loss after a share of the
+budget each. The rate of each fine-tuning is the best of three by its dev score; the same encoder from fresh weights is
+fine-tuned beside. A part that is done is not done again: start the same command after an interruption.
+Results: WORK/result.json, and a table on stdout.
 """
 
 import argparse
@@ -196,7 +197,7 @@ def table(result: dict[str, Row]) -> str:
 
 
 def scores(found: Row) -> str:
-    """Mean over the seeds, each of them, the interval of the run that dev chose, the rate; the mean of fresh weights."""
+    """Mean over the seeds, each of them, the interval of the run that dev chose, the rate; the mean from fresh ones."""
     told = found["pretrained"]
     each = ", ".join(f"{run['value']:.3f}" for run in told["seeds"])
     rate = found["search"]["values"]["training.optimizer.lr"]
