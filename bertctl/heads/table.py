@@ -13,6 +13,7 @@ from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.feedforward import ACTIVATIONS
 from bertctl.encoder.norms import build_norm
 from bertctl.heads.masked_image import MaskedImageHead
+from bertctl.heads.vocabulary_loss import vocabulary_loss
 
 
 class MaskedLMHead(nn.Module):
@@ -29,7 +30,15 @@ class MaskedLMHead(nn.Module):
 
     def forward(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
         """hidden [N, E] of the positions to predict, word_embeddings [V, E]; returns logits [N, V]."""
-        return nn.functional.linear(self.norm(self.act(self.transform(hidden))), word_embeddings, self.bias)
+        return nn.functional.linear(self._query(hidden), word_embeddings, self.bias)
+
+    def loss(self, hidden: Tensor, word_embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The summed cross-entropy of the logits for labels [N], which are never in memory all at once."""
+        return vocabulary_loss(self._query(hidden), word_embeddings, self.bias, labels)
+
+    def _query(self, hidden: Tensor) -> Tensor:
+        """[N, E] -> [N, E], what is compared with the word embeddings."""
+        return self.norm(self.act(self.transform(hidden)))
 
 
 class Transform(nn.Module):

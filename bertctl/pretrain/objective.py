@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bertctl.encoder.encoder import EncoderOutput
 from bertctl.heads.model import Model
 from bertctl.training.batching import Batch
 from bertctl.training.runtime import Runtime
@@ -44,17 +45,21 @@ class PretrainingObjective(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Summed losses of a batch of `masked_batch`."""
-        masked, pair = self.logits(batch)
-        losses = {"mlm": F.cross_entropy(masked.float(), batch["labels"], reduction="sum")}
-        if pair is not None:
+        output = self._encode(batch)
+        losses = {"mlm": self.model.masked_loss(output, batch["masked_positions"], batch["labels"])}
+        if "sentence_pair" in self.weights:
+            pair = self.model.logits("sentence_pair", output)
             losses["sentence_pair"] = F.cross_entropy(pair.float(), batch["pair_labels"], reduction="sum")
         return losses
 
     def logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Vocabulary logits [N, V] at the masked positions only, and pair logits [B, 2]."""
-        output = self.model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
+        output = self._encode(batch)
         pair = self.model.logits("sentence_pair", output) if "sentence_pair" in self.weights else None
         return self.model.masked_logits(output, batch["masked_positions"]), pair
+
+    def _encode(self, batch: Batch) -> EncoderOutput:
+        return self.model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
 
     def rows(self, batch: Batch, runtime: Runtime) -> NDArray[np.float64]:
         """Sums for each of the B examples of a masked batch, [B, 4] as `columns` says."""

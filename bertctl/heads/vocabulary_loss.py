@@ -1,0 +1,76 @@
+"""The cross-entropy of a vocabulary's scores, in pieces that stay in the processor's cache.
+
+Scores of 30,522 tokens are the largest thing that pretraining computes. Kept for the backward pass and turned to
+float32 they cost more time than their products at small widths; here the gradient is computed with the loss, a piece at
+a time. Forward and backward of 615 rows in bf16 on 2 CPU cores, against `cross_entropy(linear(...))`: 254 ms -> 136 at
+width 256, 550 -> 432 at width 768. PyTorch's `linear_cross_entropy` takes as long as the two calls.
+
+Shapes: N rows, E width, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+ROWS_OF_PRODUCT = 2048
+"""Rows whose scores are in memory at once: 125 MB in bf16 for 30,522 tokens."""
+ROWS_OF_SOFTMAX = 16
+"""Of these, rows whose float32 shares are in memory at once on a CPU: 2 MB. 8 to 64 take the same time, 600 a half more
+of all the rest."""
+
+
+class _VocabularyLoss(torch.autograd.Function):
+    """rows [N, E], weight [V, E], bias [V] in one precision, labels [N] int64 -> the summed loss, float32."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64, device=rows.device)
+        sums: list[Tensor] = []
+        d_rows = torch.empty_like(rows)
+        for start in range(0, len(rows), ROWS_OF_PRODUCT):
+            part = slice(start, start + ROWS_OF_PRODUCT)
+            scores = torch.addmm(bias, rows[part], weight.t())
+            total += _to_gradient(scores, labels[part])
+            if any(ctx.needs_input_grad):
+                torch.mm(scores, weight, out=d_rows[part])
+                ones = scores.new_ones(1, len(scores))  # this product is 10 times as fast as a sum over rows
+                found = [scores.t() @ rows[part], (ones @ scores)[0]]
+                sums = [_plus(*pair) for pair in zip(sums, found, strict=True)] if sums else found
+        ctx.save_for_backward(d_rows, *(sums or (torch.zeros_like(weight), torch.zeros_like(bias))))
+        return total.float()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return *((gradient * upstream[0]).to(ctx.saved_tensors[0].dtype) for gradient in ctx.saved_tensors), None
+
+
+def _plus(total: Tensor, part: Tensor) -> Tensor:
+    """Sums of several parts are kept in float32."""
+    return total.float().add_(part)
+
+
+def _to_gradient(scores: Tensor, labels: Tensor) -> Tensor:
+    """The summed loss of scores [N, V], which become softmax(scores) - 1 at the label: its gradient."""
+    total = torch.zeros((), dtype=torch.float64, device=scores.device)
+    step = ROWS_OF_SOFTMAX if scores.device.type == "cpu" else ROWS_OF_PRODUCT
+    for start in range(0, len(scores), step):
+        piece, wanted = scores[start : start + step], labels[start : start + step, None]
+        exact = piece.float()
+        shares = exact.softmax(dim=-1)
+        log_sum = exact.amax(dim=-1) - shares.amax(dim=-1).log()  # the largest share is never too small to tell
+        total += (log_sum - exact.gather(1, wanted).squeeze(1)).sum()
+        shares.scatter_add_(1, wanted, shares.new_full((), -1.0).expand(wanted.shape))
+        piece.copy_(shares)
+    return total
+
+
+def vocabulary_loss(rows: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+    """Summed cross-entropy of softmax(rows weight^T + bias) for `labels`, a float32 scalar; it can be differentiated
+    once. Shapes: rows [N, E], weight [V, E], bias [V], labels [N] int64, every one below V. Under autocast the products
+    are in its precision, the softmax in float32."""
+    kind = rows.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows.dtype
+    return _VocabularyLoss.apply(rows.to(dtype), weight.to(dtype), bias.to(dtype), labels)
