@@ -14,8 +14,9 @@ from bertctl.errors import BertctlError
 from bertctl.metrics.classification import per_class
 from bertctl.metrics.rows import Metric
 from bertctl.metrics.tagging import entities, per_type, tagging_metrics, token_metrics
-from bertctl.metrics.temperature import softmax
+from bertctl.metrics.temperature import fit_temperature, softmax
 from bertctl.tasks import schemes
+from bertctl.tasks.classification import TEMPERATURE
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import IGNORED, Features, Limits, Prediction, TokenExample
 from bertctl.tasks.values import most_frequent, sorted_labels
@@ -112,6 +113,22 @@ def _window(
     return Features(joined.ids, joined.token_type_ids, targets, 0, sum(owned), cut, words, positions)
 
 
+def tune(
+    examples: Sequence[TokenExample],
+    features: Sequence[Features],
+    logits: Sequence[np.ndarray],
+    label_names: Sequence[str],
+) -> dict[str, Any]:
+    """{"temperature"}: the one that makes the log loss over the words of dev least; {} if none does. What is predicted
+    stays the same."""
+    if not features or any(feature.labels is None for feature in features):
+        return {}
+    values = np.concatenate([row[feature.positions] for feature, row in zip(features, logits, strict=True)])
+    gold = np.concatenate([np.array(feature.labels)[feature.positions] for feature in features])
+    found = fit_temperature(values, gold) if len(gold) else None
+    return {} if found is None else {TEMPERATURE: found}
+
+
 def predictions(
     examples: Sequence[TokenExample],
     features: Sequence[Features],
@@ -119,7 +136,8 @@ def predictions(
     label_names: Sequence[str],
     settings: Mapping[str, Any],
 ) -> list[Prediction]:
-    """{"tokens", "tags", "probabilities"} with one entry a word, and "entities" if the labels mark any.
+    """{"tokens", "tags", "probabilities"} with one entry a word, and "entities" if the labels mark any. Probabilities
+    are of logits over the `temperature`.
 
     Shapes: logits [T, C], T positions of the feature. Entities are read by the rules of conlleval; `stop` is the word
     after the last.
@@ -128,7 +146,7 @@ def predictions(
         {"tokens": list(e.words), "tags": [""] * len(e.words), "probabilities": [0.0] * len(e.words)} for e in examples
     ]
     for feature, values in zip(features, logits, strict=True):
-        shares = softmax(values[feature.positions])
+        shares = softmax(values[feature.positions] / settings.get(TEMPERATURE, 1.0))
         for word, best, share in zip(feature.words, shares.argmax(axis=-1), shares.max(axis=-1), strict=True):
             rows[feature.example]["tags"][word] = label_names[best]
             rows[feature.example]["probabilities"][word] = float(share)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from bertctl.errors import BertctlError
 from bertctl.tasks import token_labels
@@ -144,3 +146,40 @@ def test_an_overlap_that_leaves_no_new_word_is_refused_and_the_default_fits_any_
     for overlap in (10, 12, 50):
         with pytest.raises(BertctlError, match="must be < 10"):
             token_labels.encode(words, TOKENIZER, LABELS, Limits(12, overlap))
+
+
+def test_the_temperature_is_that_of_all_words_of_dev_and_leaves_the_tags() -> None:
+    """Against scipy's minimiser, over sentences in windows: each word counts once."""
+    generator = np.random.default_rng(0)
+    examples = [example(["a"] * size, [LABELS[i] for i in generator.integers(0, 3, size)]) for size in (20, 3, 9)]
+    features = token_labels.encode(examples, TOKENIZER, LABELS, Limits(12, 4))
+    logits = [
+        3 * (generator.normal(size=row.shape) + row / 9)
+        for row in (np.asarray(one) for one in one_hot(features, examples))
+    ]
+    settings = token_labels.tune(examples, features, logits, LABELS)
+
+    def loss(value: float) -> float:
+        rows = token_labels.predictions(examples, features, logits, LABELS, {"temperature": value})
+        total = 0.0
+        for feature, own in zip(features, logits, strict=True):
+            tags = [examples[feature.example].tags[word] for word in feature.words]
+            for position, tag in zip(feature.positions, tags, strict=True):
+                total -= log_softmax(own[position] / value)[LABELS.index(tag)]
+        assert sum(len(row["tags"]) for row in rows) == 32
+        return total
+
+    least = minimize_scalar(lambda x: loss(np.exp(x)), bounds=(-4, 4), method="bounded", options={"xatol": 1e-8})
+    assert settings == {"temperature": pytest.approx(np.exp(least.x), rel=1e-4)}
+    plain, warm = (token_labels.predictions(examples, features, logits, LABELS, one) for one in ({}, settings))
+    assert [row["tags"] for row in plain] == [row["tags"] for row in warm]
+    assert all(a["probabilities"] != b["probabilities"] for a, b in zip(plain, warm, strict=True))
+
+
+def test_there_is_no_temperature_without_mistakes_or_tags() -> None:
+    examples = [example(["a", "b"], ["B-X", "I-X"])]
+    features = token_labels.encode(examples, TOKENIZER, LABELS, Limits(12, 4))
+    assert token_labels.tune(examples, features, one_hot(features, examples), LABELS) == {}
+    bare = token_labels.encode([example(["a", "b"])], TOKENIZER, LABELS, Limits(12, 4))
+    assert token_labels.tune([example(["a", "b"])], bare, [np.zeros((4, 3))], LABELS) == {}
+    assert token_labels.tune([], [], [], LABELS) == {}
