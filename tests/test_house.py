@@ -27,7 +27,7 @@ HERE = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])
 FLOORS = [
     {"errors", "signals", "console", "recipe"},
     {"artifacts", "encoder"},
-    {"heads", "variants", "text", "metrics", "demo"},
+    {"heads", "variants", "text", "images", "metrics", "demo"},
     {"training"},
     {"tasks"},
     {"tokenize", "build_pairs", "pretrain", "finetune", "distill", "evaluate", "probe"},
@@ -45,7 +45,7 @@ BESIDE = {
     ("evaluate", "pretrain"),  # the held-out score of a checkpoint, computed as in pretraining
 }
 NEVER = {"transformers", "sklearn", "scipy", "sentence_transformers", "seqeval", "pickle"}
-HEAVY = ("torch", "datasets", "pyarrow", "transformers", "sentencex", "rich")
+HEAVY = ("torch", "datasets", "PIL", "pyarrow", "transformers", "sentencex", "rich")
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "recipes" not in path.parts)
 
