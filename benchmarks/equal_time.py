@@ -7,16 +7,18 @@ DATA holds `books/*.md`, `imdb-unsup/unsup_reviews.txt`, `wikitext2-raw/wiki.{va
 learn from the same text with the same vocabulary; what they have in common stands in equal_time.yaml.
 
 Time is *processor time* of this process on one thread, of training steps alone: machines are shared, and what another
-program takes does not count that way (it still costs caches and clock). Steps = budget / seconds a step, from short
-runs, so that warm-up and decay fit the budget. The rate is the best of three, by held-out loss after a share of the
-budget each. The rate of each fine-tuning is the best of three by its dev score; the same encoder from fresh weights is
-fine-tuned beside. A part that is done is not done again: start the same command after an interruption.
+program takes does not count that way (it still costs caches and clock). Steps = budget / seconds a step, from a short
+run, so that warm-up and decay fit the budget. Each encoder gets the whole budget once for each of two rates, and the
+better one by held-out loss counts (shorter trials end on the plateau of token frequencies, where they tell nothing).
+The rate of each fine-tuning is the best of three by its dev score; the same encoder from fresh weights is fine-tuned
+beside. A part that is done is not done again: start the same command after an interruption.
 Results: WORK/result.json, and a table on stdout.
 """
 
 import argparse
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +45,10 @@ ENCODERS: dict[str, tuple[str, ...]] = {
         "pretrain.masking.random_share=0.0",
     ),
 }
-RATES = (5e-4, 1e-3, 2e-3)
+RATES = (5e-4, 2e-3)
 FINETUNING_RATES = (2e-4, 5e-4, 1e-3)
-WARM_UP, TIMED = 4, 24  # steps of the timing run
-POINTS = 8  # of the curve
+WARM_UP, TIMED = 8, 48  # steps of the timing run
+POINTS = 6  # of the curve
 ARTICLES = 12  # of WikiText-2 for a point of the curve; its end is scored on all
 KEPT = ("mlm_loss", "mlm_accuracy", "replaced_token_loss", "replaced_token_accuracy")
 
@@ -57,7 +59,6 @@ class Comparison:
 
     work: Path
     seconds: float
-    trial_share: float
     seeds: int
 
     def recipe(self, *overrides: str) -> Any:
@@ -65,22 +66,6 @@ class Comparison:
         from bertctl.recipe.load import load_recipe
 
         return load_recipe(RECIPE, Recipe, overrides)
-
-    def data(self, source: Path) -> Row:
-        """Corpus (books and reviews; no Wikipedia), labelled sets, vocabulary, examples."""
-        from bertctl.build_pairs.run import run as build_pairs
-        from bertctl.tokenize.run import run as tokenize
-
-        prepare(source, self.work)
-        texts = [*books(source / "books"), *reviews(source / "imdb-unsup" / "unsup_reviews.txt")]
-        lines = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts]
-        (self.work / "corpus.jsonl").write_text("".join(lines), encoding="utf-8")
-        corpus = self.work / "corpus.jsonl"
-        recipe = self.recipe(f"tokenize.corpus.files=[{corpus}]", f"build_pairs.tokens={self.work / 'tokens'}")
-        for folder in ("tokens", "pairs"):
-            shutil.rmtree(self.work / folder, ignore_errors=True)
-        told = tokenize(recipe.tokenize, out=self.work / "tokens", seed=recipe.seed)
-        return told | build_pairs(recipe.build_pairs, out=self.work / "pairs", seed=recipe.seed)
 
     def train(self, name: str, folder: Path, *, steps: int, rate: float, clock: Clock, every: int = 0) -> Row:
         """One run of the stage, from the start, in `folder`, evaluated `every` so many steps."""
@@ -97,23 +82,16 @@ class Comparison:
         seconds = (clock.times[-1] - clock.times[WARM_UP - 1]) / TIMED
         return {"seconds_a_step": seconds} | {k: v for k, v in told.items() if k.startswith("parameters")}
 
-    def trial(self, name: str, folder: Path, rate: float, seconds_a_step: float) -> Row:
-        """A short run at one rate: the loss of the held-out examples, all terms with their weights."""
-        clock, steps = Clock(), max(2, round(self.seconds * self.trial_share / seconds_a_step))
-        told = self.train(name, folder, steps=steps, rate=rate, clock=clock)
-        shutil.rmtree(folder)
-        loss = told["mlm_loss"] + 50 * told.get("replaced_token_loss", 0.0)
-        return {"rate": rate, "steps": steps, "loss": loss, "seconds_a_step": clock.seconds / steps}
-
     def pretrain(self, name: str, folder: Path, rate: float, seconds_a_step: float) -> Row:
-        """The run that counts, with its curve on both texts."""
+        """A whole budget at one rate, with its curve on both texts; `score` is the held-out loss, terms weighted."""
         steps = max(POINTS, round(self.seconds / seconds_a_step))
         every = steps // POINTS
         clock = Clock(None if ELECTRA in ENCODERS[name] else self.wikitext, (*range(every, steps, every), steps))
         told = self.train(name, folder, steps=steps, rate=rate, clock=clock, every=every)
         seen = held_out_lines(folder)
         points = [p | {key: seen[p["step"]][key] for key in KEPT if key in seen[p["step"]]} for p in clock.points]
-        return {"rate": rate, "seconds": clock.seconds, "points": points, **told}
+        score = told["mlm_loss"] + 50 * told.get("replaced_token_loss", 0.0)
+        return {"rate": rate, "seconds": clock.seconds, "score": score, "points": points, **told}
 
     def wikitext(self, objective: Any, runtime: Any, last: bool) -> Row:
         """Loss on the first articles of WikiText-2 test, and at the end on all of them with its interval, by the
@@ -150,29 +128,41 @@ class Comparison:
         """All parts of one encoder."""
         here = self.work / name
         speed = part(here / "speed.json", "timing", lambda: self.speed(name, here / "timing"))
-        trials = [
+        pace = speed["seconds_a_step"]
+        runs = [
             part(
-                here / f"trial-{rate}.json",
-                f"rate {rate}",
-                lambda rate=rate: self.trial(name, here / "trial", rate, speed["seconds_a_step"]),
+                here / f"pretrain-{rate}.json",
+                f"pretraining at rate {rate}, {pace:.4f} s a step",
+                lambda rate=rate: self.pretrain(name, here / f"run-{rate}", rate, pace),
             )
             for rate in RATES
         ]
-        best = min(trials, key=lambda trial: trial["loss"])
-        pace = sum(t["seconds_a_step"] * t["steps"] for t in trials) / sum(t["steps"] for t in trials)
-        found = {"speed": speed, "trials": trials}
-        found["pretrain"] = part(
-            here / "pretrain.json",
-            f"pretraining at rate {best['rate']}, {pace:.4f} s a step",
-            lambda: self.pretrain(name, here / "run", best["rate"], pace),
-        )
+        best = min(runs, key=lambda run: run["score"])
+        found = {"speed": speed, "pretrain": best, "runs": runs}
+        model = here / f"run-{best['rate']}" / "model"
         for number, task in enumerate(self.recipe().finetune):
             found[task.name] = part(
                 here / f"{task.name}.json",
                 f"fine-tuning for {task.name}",
-                lambda number=number: self.finetune(number, here / "run" / "model", here / "task"),
+                lambda number=number: self.finetune(number, model, here / "task"),
             )
         return found
+
+
+def text_data(load: Callable[..., Any], source: Path, work: Path) -> Row:
+    """Corpus (books and reviews; no Wikipedia), labelled sets, vocabulary, examples: as the recipe of `load` says."""
+    from bertctl.build_pairs.run import run as build_pairs
+    from bertctl.tokenize.run import run as tokenize
+
+    prepare(source, work)
+    texts = [*books(source / "books"), *reviews(source / "imdb-unsup" / "unsup_reviews.txt")]
+    lines = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts]
+    (work / "corpus.jsonl").write_text("".join(lines), encoding="utf-8")
+    recipe = load(f"tokenize.corpus.files=[{work / 'corpus.jsonl'}]", f"build_pairs.tokens={work / 'tokens'}")
+    for folder in ("tokens", "pairs"):
+        shutil.rmtree(work / folder, ignore_errors=True)
+    told = tokenize(recipe.tokenize, out=work / "tokens", seed=recipe.seed)
+    return told | build_pairs(recipe.build_pairs, out=work / "pairs", seed=recipe.seed)
 
 
 def table(result: dict[str, Row]) -> str:
@@ -187,12 +177,13 @@ def table(result: dict[str, Row]) -> str:
         cells += [f"{last['mlm_loss']:.3f}" if all_of_it else f"{last['replaced_token_accuracy']:.3f} told", text]
         lines.append(f"| {' | '.join([*cells, *(scores(found[task]) for task in ('sst2', 'wikigold'))])} |")
     for name, found in result.items():
-        curve = (
-            f"{p['seconds']:.0f} s {p.get('replaced_token_loss', p['mlm_loss']):.3f}"
-            + (f" / {p['wikitext']['value']:.3f}" if "wikitext" in p else "")
-            for p in found["pretrain"]["points"]
-        )
-        lines.append(f"\n{name}: {', '.join(curve)}")
+        for run in found["runs"]:
+            curve = (
+                f"{p['seconds']:.0f} s {p.get('replaced_token_loss', p['mlm_loss']):.3f}"
+                + (f" / {p['wikitext']['value']:.3f}" if "wikitext" in p else "")
+                for p in run["points"]
+            )
+            lines.append(f"\n{name}, rate {run['rate']:g}: {', '.join(curve)}")
     return "\n".join(lines)
 
 
@@ -209,8 +200,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the folder with the data sets")
     parser.add_argument("work", type=Path, help="where all parts go")
-    parser.add_argument("--minutes", type=float, default=12.0, help="processor time of each pretraining")
-    parser.add_argument("--trial-share", type=float, default=0.1, help="of that, for each rate that is tried")
+    parser.add_argument(
+        "--minutes", type=float, default=12.0, help="processor time of each pretraining, two for each encoder"
+    )
     parser.add_argument("--seeds", type=int, default=2, help="of each fine-tuning")
     parser.add_argument("--only", choices=ENCODERS, action="append", help="one encoder; may be given again")
     options = parser.parse_args()
@@ -218,8 +210,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     work = options.work.absolute()
-    compared = Comparison(work, 60 * options.minutes, options.trial_share, options.seeds)
-    part(work / "data.json", "corpus, vocabulary, examples", lambda: compared.data(options.data))
+    compared = Comparison(work, 60 * options.minutes, options.seeds)
+    part(work / "data.json", "corpus, vocabulary, examples", lambda: text_data(compared.recipe, options.data, work))
     result = {name: compared.run(name) for name in options.only or ENCODERS}
     (work / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(table(result))

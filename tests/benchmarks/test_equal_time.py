@@ -13,7 +13,7 @@ from bertctl.variants.config import encoder_config
 def comparison(tmp_path):
     import equal_time
 
-    return equal_time.Comparison(tmp_path, 10.0, 0.1, 2)
+    return equal_time.Comparison(tmp_path, 10.0, 2)
 
 
 def sections(comparison):
@@ -52,7 +52,7 @@ def test_steps_come_from_the_budget_and_points_from_both_measurements(comparison
 
     def stage(section, *, out, seed, clock):
         assert section.training.steps == 40
-        assert section.training.evaluate_every_steps == 5
+        assert section.training.evaluate_every_steps == 6
         assert section.training.optimizer.lr == 0.001
         assert seed == 1
         out.mkdir(parents=True)
@@ -60,38 +60,39 @@ def test_steps_come_from_the_budget_and_points_from_both_measurements(comparison
         (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         clock.points += [{"step": step, "seconds": step / 4, "wikitext": {"value": 6.0}} for step in clock.at]
         clock.times += [10.0]
-        return {"steps": 40, "parameters": 7}
+        return {"steps": 40, "parameters": 7, "mlm_loss": 4.0, "replaced_token_loss": 0.2}
 
     monkeypatch.setattr(equal_time, "timed_stage", stage)
     found = comparison.pretrain("BERT", tmp_path / "run", 0.001, 0.25)
-    assert [point["step"] for point in found["points"]] == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert [point["step"] for point in found["points"]] == [6, 12, 18, 24, 30, 36, 40]
     assert found["points"][-1] == {"step": 40, "seconds": 10.0, "wikitext": {"value": 6.0}, "mlm_loss": 4.0}
     assert found["seconds"] == 10.0
     assert found["parameters"] == 7
+    assert found["score"] == pytest.approx(14.0)
 
 
-def test_the_best_rate_of_the_trials_is_trained(comparison, monkeypatch):
-    losses = {5e-4: 6.0, 1e-3: 5.0, 2e-3: 5.5}
-    trained = []
-
-    def trial(self, name, folder, rate, seconds_a_step):
-        return {"rate": rate, "steps": 10 if rate == 1e-3 else 20, "loss": losses[rate], "seconds_a_step": rate * 1000}
+def test_the_better_rate_is_fine_tuned(comparison, monkeypatch):
+    trained, tuned = [], []
 
     def pretrain(self, name, folder, rate, seconds_a_step):
-        trained.append((rate, seconds_a_step))
-        return {"rate": rate}
+        trained.append((folder.name, rate, seconds_a_step))
+        return {"rate": rate, "score": {5e-4: 6.0, 2e-3: 5.0}[rate]}
+
+    def finetune(self, number, model, folder):
+        tuned.append(model.parent.name)
+        return {"number": number}
 
     kind = type(comparison)
-    monkeypatch.setattr(kind, "speed", lambda self, name, folder: {"seconds_a_step": 1.0})
-    monkeypatch.setattr(kind, "trial", trial)
+    monkeypatch.setattr(kind, "speed", lambda self, name, folder: {"seconds_a_step": 0.25})
     monkeypatch.setattr(kind, "pretrain", pretrain)
-    monkeypatch.setattr(kind, "finetune", lambda self, number, model, folder: {"number": number})
+    monkeypatch.setattr(kind, "finetune", finetune)
     found = comparison.run("BERT")
-    assert trained == [(1e-3, pytest.approx((20 * 0.5 + 10 * 1.0 + 20 * 2.0) / 50))]
-    assert found["sst2"]["number"] == 0
-    assert found["wikigold"]["number"] == 1
+    assert trained == [("run-0.0005", 5e-4, 0.25), ("run-0.002", 2e-3, 0.25)]
+    assert tuned == ["run-0.002"] * 2
+    assert (found["sst2"]["number"], found["wikigold"]["number"]) == (0, 1)
+    assert found["pretrain"]["rate"] == 2e-3
     assert comparison.run("BERT") == found
-    assert len(trained) == 1
+    assert len(trained) == 2
 
 
 def test_the_search_fits_its_section(comparison, tmp_path, monkeypatch):
