@@ -10,6 +10,11 @@ from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import NoPosition
 
 
+def at_places(hidden: Tensor, places: Tensor | None) -> Tensor:
+    """[B, T, E] -> the rows [N, E] at `places` [N] of the flattened tokens; all as they are without `places`."""
+    return hidden if places is None else hidden.flatten(0, 1)[places]
+
+
 class Attention(nn.Module):
     """Every token looks at the real tokens that its layer's pattern lets it see. Source: arXiv:1706.03762, section
     3.2.2."""
@@ -30,8 +35,10 @@ class Attention(nn.Module):
         position: NoPosition,
         pattern: Pattern,
         want_weights: bool = False,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """[B, T, E] -> ([B, T, E], weights [B, H, T, T] if asked for)."""
+        """[B, T, E] -> ([B, T, E], or [N, E] for `places` [N] of the flattened tokens; weights [B, H, T, T] if asked
+        for)."""
         q, k = position.rotate(self.queries(hidden), self.keys(hidden), pattern.is_local)
         v = self._split(self.value(hidden))
         score_bias = position.score_bias(self.queries, self.keys)
@@ -42,7 +49,7 @@ class Attention(nn.Module):
         else:
             kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], pattern)]
             context = kernel(q, k, v, key_mask, pattern, score_bias, dropout)
-        return self.output(context.transpose(1, 2).flatten(2)), weights
+        return self.output(at_places(context.transpose(1, 2).flatten(2), places)), weights
 
     def queries(self, hidden: Tensor) -> Tensor:
         """[B, T, E] -> [B, H, T, D]."""

@@ -5,7 +5,7 @@ Shapes: B batch, T tokens, E hidden size.
 
 from torch import Tensor, nn
 
-from bertctl.encoder.attention import Attention
+from bertctl.encoder.attention import Attention, at_places
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.dropout import Dropout
 from bertctl.encoder.feedforward import FeedForward
@@ -43,12 +43,14 @@ class Block(nn.Module):
         position: NoPosition,
         pattern: Pattern,
         want_weights: bool = False,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """[B, T, E] -> ([B, T, E], attention weights if asked for)."""
+        """[B, T, E] -> ([B, T, E], or [N, E] for `places` [N] of the flattened tokens; attention weights if asked
+        for)."""
+        attended = self.attention_norm(hidden) if self.pre else hidden
+        mixed, weights = self.attention(attended, key_mask, position, pattern, want_weights, places)
+        hidden = at_places(hidden, places) + self.dropout(mixed)
         if self.pre:
-            mixed, weights = self.attention(self.attention_norm(hidden), key_mask, position, pattern, want_weights)
-            hidden = hidden + self.dropout(mixed)
             return hidden + self.dropout(self.feed_forward(self.feed_forward_norm(hidden))), weights
-        mixed, weights = self.attention(hidden, key_mask, position, pattern, want_weights)
-        hidden = self.attention_norm(hidden + self.dropout(mixed))
+        hidden = self.attention_norm(hidden)
         return self.feed_forward_norm(hidden + self.dropout(self.feed_forward(hidden))), weights

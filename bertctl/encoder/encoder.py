@@ -53,6 +53,7 @@ class Encoder(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         *,
+        places: Tensor | None = None,
         stand_in: StandIn | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
@@ -61,20 +62,27 @@ class Encoder(nn.Module):
 
         Shapes: input_ids, token_type_ids [B, T] int64, or in place of ids pixels [B, channels, height, width], whose
         tokens are the class token and the patches; attention_mask [B, T], true or 1 = real token, None = all real.
-        `stand_in`: embeddings to be hidden. Errors: ValueError if there are more tokens than positions.
+        `places` [N]: the only ones of the flattened [B * T] tokens whose last state is wanted, none of them twice; the
+        others' are then zeros, and what only they need is not computed (all are, if more states or attentions are asked
+        for). `stand_in`: embeddings to be hidden. Errors: ValueError if there are more tokens than positions.
         """
         key_mask = None if attention_mask is None else attention_mask.bool()
         hidden = self.embeddings(input_ids, token_type_ids, self.position, stand_in)
         states: list[Tensor] = [hidden]
         attentions: list[Tensor | None] = []
-        for layer, pattern in zip(self.layers, self.patterns, strict=True):
-            hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions)
+        if output_hidden_states or output_attentions or (self.convolution is not None and len(self.layers) == 1):
+            places = None
+        for number, (layer, pattern) in enumerate(zip(self.layers, self.patterns, strict=True), start=1):
+            wanted = places if number == len(self.layers) else None
+            hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions, wanted)
             if self.convolution is not None and not attentions:
                 hidden = self.convolution(states[0], hidden, key_mask)
             states.append(hidden)
             attentions.append(weights)
         if self.final_norm is not None:
             states[-1] = self.final_norm(hidden)
+        if places is not None:
+            states[-1] = spread(states[-1], places, states[0])
         return EncoderOutput(
             last_hidden_state=states[-1],
             hidden_states=tuple(states) if output_hidden_states else None,
@@ -83,9 +91,21 @@ class Encoder(nn.Module):
         )
 
     def _run(
-        self, layer: nn.Module, hidden: Tensor, key_mask: Tensor | None, pattern: Pattern, want_weights: bool
+        self,
+        layer: nn.Module,
+        hidden: Tensor,
+        key_mask: Tensor | None,
+        pattern: Pattern,
+        want_weights: bool,
+        places: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
         """One layer; under gradient checkpointing its inside is computed again in the backward pass, not kept."""
+        given = (hidden, key_mask, self.position, pattern, want_weights, places)
         if self.gradient_checkpointing and self.training:
-            return checkpoint(layer, hidden, key_mask, self.position, pattern, want_weights, use_reentrant=False)
-        return layer(hidden, key_mask, self.position, pattern, want_weights)
+            return checkpoint(layer, *given, use_reentrant=False)
+        return layer(*given)
+
+
+def spread(rows: Tensor, places: Tensor, like: Tensor) -> Tensor:
+    """[B, T, E] as `like`: `rows` [N, E] at `places` [N] of the flattened tokens, zeros elsewhere."""
+    return rows.new_zeros(like.shape).flatten(0, 1).index_copy(0, places, rows).view(like.shape)

@@ -50,8 +50,9 @@ class TaskObjective(nn.Module):
 
     def logits(self, batch: Batch) -> Tensor:
         """[B, C] or [B, T, C]."""
-        output = self.model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
-        return self.model.logits(self.task.head, output)
+        return self.model.read(
+            self.task.head, batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids")
+        )
 
 
 def objective_maker(section: FinetuneSection, data: TaskData) -> "MakeObjective":

@@ -6,6 +6,7 @@ Shapes: B batch, T tokens, N masked positions, E hidden size, V vocabulary, C la
 from collections.abc import Callable, Mapping
 from typing import Self
 
+import torch
 from torch import Tensor, nn
 
 from bertctl.encoder.config import EncoderConfig
@@ -52,10 +53,11 @@ class Model(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         *,
+        places: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> EncoderOutput:
-        """The encoder's output; `logits` and `masked_logits` read it."""
+        """The encoder's output, of the last layer only at `places` if given; `logits` and `masked_logits` read it."""
         if self.recall is not None and not (output_hidden_states or output_attentions):
             known = self.recall(input_ids, attention_mask, token_type_ids)
             if known is not None:
@@ -64,9 +66,23 @@ class Model(nn.Module):
             input_ids,
             attention_mask,
             token_type_ids,
+            places=places,
             output_hidden_states=output_hidden_states,
             output_attentions=output_attentions,
         )
+
+    def first_tokens(self, head: str, input_ids: Tensor) -> Tensor | None:
+        """Places [B] of the texts' first tokens among the flattened ones, if `head` reads nothing else; else None."""
+        if HEADS[head].reads not in ("pooled", "vector") or self.config.pooling != "cls" or input_ids.ndim != 2:
+            return None
+        return torch.arange(0, input_ids.numel(), input_ids.shape[1], device=input_ids.device)
+
+    def read(
+        self, head: str, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        """`logits` of a batch for one head; of the last layer only what the head reads is computed."""
+        places = self.first_tokens(head, input_ids)
+        return self.logits(head, self(input_ids, attention_mask, token_type_ids, places=places))
 
     def logits(self, head: str, output: EncoderOutput) -> Tensor:
         """[B, C] for a head that reads whole texts or images, [B, T, C] for one that reads tokens."""

@@ -167,8 +167,7 @@ def feature_logits(
 def _forward(model: Model, head: str, batch: Batch, runtime: Runtime) -> torch.Tensor:
     batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
     with runtime.autocast():
-        output = model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
-        return model.logits(head, output).float()
+        return model.read(head, batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids")).float()
 
 
 def _stop_if_asked(runtime: Runtime) -> None:

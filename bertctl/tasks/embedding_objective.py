@@ -160,7 +160,7 @@ class EmbeddingObjective(nn.Module):
         return torch.cat(parts)[order.argsort()]
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        return self.model.logits("embedding", self.model(input_ids, attention_mask, token_type_ids)).float()
+        return self.model.read("embedding", input_ids, attention_mask, token_type_ids).float()
 
 
 def _real(batch: Batch) -> Tensor:

@@ -1,5 +1,8 @@
 """What an encoder with its heads does in training and evaluation."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 from bertctl.encoder.config import EncoderConfig
@@ -38,3 +41,13 @@ def test_what_is_known_is_not_computed_unless_more_is_asked_for():
     assert model(IDS) is known
     assert model(IDS + 1).last_hidden_state.shape == (1, 4, 16)
     assert len(model(IDS, output_hidden_states=True).hidden_states) == 3
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_read_gives_the_logits_of_the_whole_output(pooling):
+    model = Model(replace(SMALL, pooling=pooling), {"sequence": 3, "token": 5, "embedding": 0}).eval()
+    ids = torch.randint(1, 30, (4, 7), generator=torch.Generator().manual_seed(0))
+    mask = torch.arange(7) < torch.tensor([[7], [3], [5], [7]])
+    for head in model.head_outputs:
+        torch.testing.assert_close(model.read(head, ids, mask), model.logits(head, model(ids, mask)))
+        assert (model.first_tokens(head, ids) is not None) == (pooling == "cls" and head != "token")
