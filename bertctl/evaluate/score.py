@@ -9,12 +9,13 @@ from bertctl import signals
 from bertctl.console import note, warn
 from bertctl.errors import raise_problems
 from bertctl.evaluate.config import EvaluateSection
-from bertctl.evaluate.systems import Checkpoint, System, answers_in, answers_of
+from bertctl.evaluate.systems import Checkpoint, System, answers_in_files, answers_of
 from bertctl.evaluate.task import labels_for
 from bertctl.metrics.compare import compare
 from bertctl.metrics.rows import Metric
+from bertctl.tasks.label_checks import unknown_labels
 from bertctl.tasks.scores import as_record, is_degenerate, summaries
-from bertctl.tasks.splits import test_data, unknown_labels
+from bertctl.tasks.splits import test_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
 from bertctl.tasks.values import sorted_labels
@@ -39,15 +40,9 @@ def score_task(
     task = task.fitted(examples)
     for checkpoint, labels in zip(checkpoints[1:], heads[1:], strict=True):
         raise_problems(unknown_labels(task, examples, labels, checkpoint.name) if task.classes else [])
-    probabilities = [*section.no_answer_probabilities, *[None] * len(section.predictions)]
-    systems = [
-        answers_in(path, no_answer, task, examples, section)
-        for path, no_answer in zip(section.predictions, probabilities, strict=False)
-    ]
-    systems = [
-        *(answers_of(c, task, examples, own, section, runtime) for c, own in zip(checkpoints, heads, strict=True)),
-        *systems,
-    ]
+    files = answers_in_files(section, task, examples)  # what is wrong in them is said before a model runs
+    models = [answers_of(c, task, examples, own, section, runtime) for c, own in zip(checkpoints, heads, strict=True)]
+    systems = [*models, *files]
     labels = all_labels(task, examples, systems)
     metrics = [task.score(examples, system.predictions, labels) for system in systems]
     for suffix, system in zip(("", "-against"), systems, strict=False):

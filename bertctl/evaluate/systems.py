@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.console import Progress, throughput, warn
-from bertctl.errors import BertctlError, raise_problems
+from bertctl.errors import BertctlError
 from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.task import limits_for, say_cut, settings_of
 from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
 from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
+from bertctl.tasks.config import DataSection
+from bertctl.tasks.kinds import raise_by_kind
 from bertctl.tasks.submissions import with_no_answer
 from bertctl.tasks.task import Prediction, Task
 from bertctl.text.tokenizer import Tokenizer
@@ -93,19 +95,42 @@ def answers_of(
     return System({"model": checkpoint.name}, predictions, list(labels), about)
 
 
-def answers_in(
-    path: Path, no_answer: Path | None, task: Task, examples: Sequence[Any], section: EvaluateSection
-) -> System:
-    """What a file says that a system answered. Errors: BertctlError with everything that is wrong in it."""
+def answers_in_files(section: EvaluateSection, task: Task, examples: Sequence[Any]) -> list[System]:
+    """What each file says that a system answered. Errors: BertctlError with everything that is wrong in all of them."""
     problems: list[str] = []
+    found = [read_answers(path, task, examples, section.data, problems) for path in section.predictions]
+    if section.no_answer_probabilities and task.head != "span":
+        path = section.no_answer_probabilities[0]
+        problems.append(f"{path}: no-answer probabilities belong to questions (qa), and this is {task.name}")
+    raise_by_kind(problems)
+    probabilities = section.no_answer_probabilities or [None] * len(found)
+    files = zip(section.predictions, found, probabilities, strict=True)
+    return [system_of(path, rows, no_answer, task, examples, section) for path, rows, no_answer in files]
+
+
+def read_answers(
+    path: Path, task: Task, examples: Sequence[Any], data: DataSection, problems: list[str]
+) -> list[Prediction]:
+    """The predictions in a file; appends to problems."""
     if task.submission is None:
-        raise BertctlError(f"{path}: predictions for {task.name} cannot be read from a file; score a model")
-    if not path.is_file():
-        raise BertctlError(f"{path}: no such file, expected predictions")
-    if no_answer is not None and task.head != "span":
-        raise BertctlError(f"{no_answer}: no-answer probabilities belong to questions (qa), and this is {task.name}")
-    found = task.submission(path, examples, section.data, problems)
-    raise_problems(problems)
+        problems.append(f"{path}: predictions for {task.name} cannot be read from a file; score a model")
+    elif not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        problems.append(f"{path}: got {got}, expected a file of predictions")
+    else:
+        return task.submission(path, examples, data, problems)
+    return []
+
+
+def system_of(
+    path: Path,
+    found: list[Prediction],
+    no_answer: Path | None,
+    task: Task,
+    examples: Sequence[Any],
+    section: EvaluateSection,
+) -> System:
+    """The system that made the predictions of a file. Errors: BertctlError for labels of other data."""
     if no_answer is not None:
         found = with_no_answer(found, no_answer, section.no_answer_threshold)
     missing = sum(None in task.said(prediction) for prediction in found)

@@ -1,16 +1,17 @@
 """Labelled data as a whole: which file is which split, what may not be between them, and what is held out or drawn."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertctl import console
-from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
+from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError
 from bertctl.tasks import named
 from bertctl.tasks.audit import folded
 from bertctl.tasks.config import PYTHON_DOCS, DataSection
+from bertctl.tasks.kinds import raise_by_kind
+from bertctl.tasks.label_checks import labels_in, one_class, sound, unknown_labels
 from bertctl.tasks.strata import stratified_order
 from bertctl.tasks.tables import ENDINGS
 from bertctl.tasks.task import Splits, Task
@@ -29,15 +30,14 @@ def training_data(task: Task, data: DataSection, *, seed: int, holds_out: bool =
 
     Errors: BertctlError with all problems of all files, before anything else is done with them.
     """
-    splits, notes = _read(task, data, lone="train")
+    splits, notes, problems = _read(task, data, lone="train")
     if not splits["train"]:
+        raise_by_kind(problems)
         raise BertctlError(f"{source(data)}: got no training data, expected a file named train", hint=_name_it("train"))
+    raise_by_kind(problems + label_problems(task, splits, problems, source(data)))
     misfits = {split: name_misfits(task, split, examples, notes) for split, examples in splits.items()}
     splits["train"] = without_misfits(task, splits["train"])
     names = task.labels(splits["train"])
-    if task.classes:
-        problems = _one_class(task, splits["train"], data)
-        raise_problems(problems + unknown_labels(task, [*splits["dev"], *splits["test"]], names, "train"))
     if holds_out and not splits["dev"]:
         splits["train"], splits["dev"] = hold_out(task, splits["train"], data.dev_share, seed)
         held = len(splits["dev"])
@@ -52,18 +52,31 @@ def training_data(task: Task, data: DataSection, *, seed: int, holds_out: bool =
     return Splits(**splits, notes=tuple(notes), misfits={split: count for split, count in misfits.items() if count})
 
 
+def label_problems(task: Task, splits: Mapping[str, Sequence[Any]], problems: Sequence[str], source: str) -> list[str]:
+    """Labels of dev and test that train does not have; and if nothing else is wrong, that train has only one."""
+    if not task.classes:
+        return []
+    known = labels_in(task, splits["train"])
+    if not problems:
+        problems = one_class(task, splits["train"], source)
+        return problems + unknown_labels(task, [*splits["dev"], *splits["test"]], known, "train")
+    return unknown_labels(task, [*splits["dev"], *splits["test"]], known, "train") if known else []
+
+
 def test_data(task: Task, data: DataSection, *, labels: Sequence[str] | None, seed: int) -> tuple[str, list[Any]]:
     """(split, examples) to evaluate on: one file, or the test split, or dev if there is no test.
 
     `labels`: those the model knows, none for a task without classes; None if there is no model. Errors: BertctlError,
     also for a label that is not among them.
     """
-    splits, notes = _read(task, data, lone="test")
+    splits, notes, problems = _read(task, data, lone="test")
     split = next((name for name in ("test", "dev", *(["train"] if _is_file(data) else [])) if splits[name]), None)
     if split is None:
+        raise_by_kind(problems)
         raise BertctlError(f"{source(data)}: got no test data, expected a file named test", hint=_name_it("test"))
     if task.classes and labels is not None:
-        raise_problems(unknown_labels(task, splits[split], labels, "the model"))
+        problems += unknown_labels(task, splits[split], labels, "the model")
+    raise_by_kind(problems)
     if split == "dev" and not _is_file(data):
         notes.append(f"{source(data)}: no test data, so dev is scored")
     name_misfits(task, split, splits[split], notes)
@@ -103,22 +116,20 @@ def _name_it(split: str) -> str:
     return f"name the file with `data.{split}`"
 
 
-def _read(task: Task, data: DataSection, *, lone: str) -> tuple[dict[str, list[Any]], list[str]]:
-    """All splits of the data, with what was noted; a single file is the split `lone`."""
+def _read(task: Task, data: DataSection, *, lone: str) -> tuple[dict[str, list[Any]], list[str], list[str]]:
+    """All splits of the data, what was noted, and what is wrong; a single file is the split `lone`."""
     problems: list[str] = []
     notes: list[str] = []
     if not data.is_given():
         raise BertctlError("data: got nothing, expected `path`, `name` or files", hint="--set data.path=FOLDER")
     if data.name == PYTHON_DOCS:
-        return _with_names(task.demo(data)), notes
+        return _with_names(task.demo(data)), notes, problems
     if data.name is not None:
         splits = named.read(task, data, problems, notes)
     else:
         splits = _read_path(task, data, lone, problems)
-    raise_problems(problems)
-    splits = task.finish(splits, data, problems)
-    raise_problems(problems)
-    return splits, notes
+    finished = task.finish(sound(splits, problems), data, problems)
+    return (splits if problems else finished), notes, problems
 
 
 def _read_path(task: Task, data: DataSection, lone: str, problems: list[str]) -> dict[str, list[Any]]:
@@ -129,7 +140,6 @@ def _read_path(task: Task, data: DataSection, lone: str, problems: list[str]) ->
     if lone == "test" and _is_file(data):  # a file may say that it is something else
         lone = split_of(Path(str(data.path))) or lone
     files = find_files(data, lone, problems)
-    raise_problems(problems)
     return {split: _read_files(task, files.get(split, []), data, problems) for split in SPLIT_WORDS}
 
 
@@ -158,7 +168,7 @@ def find_files(data: DataSection, lone: str, problems: list[str]) -> dict[str, l
             found[split] = [Path(name)]
     missing = [path for files in found.values() for path in files if not path.is_file()]
     problems.extend(f"{path}: no such file" for path in missing)
-    return found
+    return {split: [path for path in files if path.is_file()] for split, files in found.items()}
 
 
 def _in_folder(folder: Path, wanted: list[str], problems: list[str]) -> dict[str, list[Path]]:
@@ -187,30 +197,6 @@ def _best(files: list[Path]) -> list[Path]:
     """Those with the ending of a data format; if there is none, all."""
     known = [path for path in files if path.suffix.lower() in ENDINGS]
     return known or files
-
-
-def _one_class(task: Task, train: Sequence[Any], data: DataSection) -> list[str]:
-    counts = Counter(label for example in train for label, _ in task.gold(example))
-    if len(counts) > 1:
-        return []
-    what = ", ".join(f"{label!r}, {count} times" for label, count in counts.items()) or "no label at all"
-    return [f"{source(data)}: got only one class ({what}), expected at least two"]
-
-
-def unknown_labels(task: Task, examples: Sequence[Any], known: Sequence[str], who: str) -> list[str]:
-    """A problem for every label that is not among `known`, with the first place where it stands and how often."""
-    names = set(known)
-    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-    places: dict[str, list[str]] = {}
-    for example in examples:
-        for label, place in task.gold(example):
-            if label not in names:
-                places.setdefault(label, []).append(place)
-    return [
-        f"{where[0]}: got the label {label!r}{f' ({len(where):,} times)' if len(where) > 1 else ''}, which {who} does "
-        f"not have; expected one of {listed}"
-        for label, where in places.items()
-    ]
 
 
 def hold_out(task: Task, train: list[Any], share: float, seed: int) -> tuple[list[Any], list[Any]]:

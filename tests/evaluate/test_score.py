@@ -234,7 +234,7 @@ def test_what_a_recipe_may_not_ask(values, message):
 
 def test_files_that_are_not_there_or_belong_elsewhere(colours, questions, tmp_path):
     values = {"task": "classification", "data": {"path": str(colours)}}
-    with pytest.raises(BertctlError, match=r"none\.tsv: no such file"):
+    with pytest.raises(BertctlError, match=r"none\.tsv: got no such file, expected a file of predictions"):
         run(section(**values, predictions=["none.tsv"]), out=tmp_path / "o", seed=0)
     sure = {"predictions": [str(colours)], "no_answer_probabilities": [str(questions / "na.json")]}
     with pytest.raises(BertctlError, match="belong to questions"):

@@ -7,7 +7,8 @@ import pytest
 
 from bertctl.errors import BertctlError
 from bertctl.tasks.config import ColumnsSection, DataSection
-from bertctl.tasks.splits import at_most, find_files, hold_out, training_data, unknown_labels
+from bertctl.tasks.label_checks import unknown_labels
+from bertctl.tasks.splits import at_most, find_files, hold_out, training_data
 from bertctl.tasks.splits import test_data as evaluation_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import TextExample
@@ -178,7 +179,8 @@ def test_evaluation_refuses_labels_that_the_model_does_not_have(tmp_path: Path) 
 
 def test_unknown_labels_are_all_listed_but_not_without_end() -> None:
     assert unknown_labels(TASK, texts(3000), ["x"], "train") == [
-        "f:1: got the label 'y' (1,500 times), which train does not have; expected one of x"
+        "f:1: got the label 'y' (1,500 times: lines 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, ...), which train does not "
+        "have; expected one of x"
     ]
 
 
