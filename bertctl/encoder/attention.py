@@ -5,9 +5,10 @@ Shapes: B batch, T tokens, H heads, D head size, E hidden size.
 
 from torch import Tensor, nn
 
-from bertctl.encoder.kernels import KERNELS, choose_kernel, reference
+from bertctl.encoder.kernels import attend, reference
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import NoPosition
+from bertctl.encoder.unpadding import Packing, attend_packed
 
 
 def at_places(hidden: Tensor, places: Tensor | None) -> Tensor:
@@ -36,19 +37,22 @@ class Attention(nn.Module):
         pattern: Pattern,
         want_weights: bool = False,
         places: Tensor | None = None,
+        packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """[B, T, E] -> ([B, T, E], or [N, E] for `places` [N] of the flattened tokens; weights [B, H, T, T] if asked
-        for)."""
-        q, k = position.rotate(self.queries(hidden), self.keys(hidden), pattern.is_local)
+        for). With a `packing` of the batch [B, T], `hidden` and what is returned are [1, tokens, E]."""
+        within = None if packing is None else packing.places
+        q, k = position.rotate(self.queries(hidden), self.keys(hidden), pattern.is_local, within)
         v = self._split(self.value(hidden))
         score_bias = position.score_bias(self.queries, self.keys)
         dropout = self.dropout if self.training else 0.0
         weights: Tensor | None = None
         if want_weights:
             context, weights = reference(q, k, v, key_mask, pattern, score_bias, dropout)
+        elif packing is not None:
+            context = attend_packed(q, k, v, packing, pattern, score_bias, dropout)
         else:
-            kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], pattern)]
-            context = kernel(q, k, v, key_mask, pattern, score_bias, dropout)
+            context = attend(q, k, v, key_mask, pattern, score_bias, dropout)
         return self.output(at_places(context.transpose(1, 2).flatten(2), places)), weights
 
     def queries(self, hidden: Tensor) -> Tensor:

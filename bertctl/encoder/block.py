@@ -12,6 +12,7 @@ from bertctl.encoder.feedforward import FeedForward
 from bertctl.encoder.norms import build_norm
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import NoPosition
+from bertctl.encoder.unpadding import Packing
 
 
 class Block(nn.Module):
@@ -44,11 +45,12 @@ class Block(nn.Module):
         pattern: Pattern,
         want_weights: bool = False,
         places: Tensor | None = None,
+        packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """[B, T, E] -> ([B, T, E], or [N, E] for `places` [N] of the flattened tokens; attention weights if asked
-        for)."""
+        for). `packing` as in `Attention`."""
         attended = self.attention_norm(hidden) if self.pre else hidden
-        mixed, weights = self.attention(attended, key_mask, position, pattern, want_weights, places)
+        mixed, weights = self.attention(attended, key_mask, position, pattern, want_weights, places, packing)
         hidden = at_places(hidden, places) + self.dropout(mixed)
         if self.pre:
             return hidden + self.dropout(self.feed_forward(self.feed_forward_norm(hidden))), weights

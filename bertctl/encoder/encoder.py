@@ -3,6 +3,7 @@
 Shapes: B batch, T tokens, H heads, E hidden size, L layers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,14 @@ from bertctl.encoder.patches import PatchEmbeddings
 from bertctl.encoder.patterns import Pattern, layer_patterns
 from bertctl.encoder.positions import build_position
 from bertctl.encoder.sharing import build_layers
+from bertctl.encoder.unpadding import Packing, find_packing
 
 
 @dataclass(frozen=True)
 class EncoderOutput:
     """last_hidden_state [B, T, E]; if asked for: hidden_states, L + 1 of [B, T, E], number 0 the embedding output and
-    number L equal to last_hidden_state; attentions, L of [B, H, T, T]. attention_mask [B, T] bool is the one given."""
+    number L equal to last_hidden_state; attentions, L of [B, H, T, T]. attention_mask [B, T] bool is the one given; at
+    its padding all states are zeros."""
 
     last_hidden_state: Tensor
     hidden_states: tuple[Tensor, ...] | None = None
@@ -68,13 +71,18 @@ class Encoder(nn.Module):
         """
         key_mask = None if attention_mask is None else attention_mask.bool()
         hidden = self.embeddings(input_ids, token_type_ids, self.position, stand_in)
+        shape, packing = hidden.shape, None
+        if self.convolution is None and not output_attentions:  # these two are of whole rows
+            packing = find_packing(key_mask, self.config.num_attention_heads)
+        if packing is not None:
+            hidden = packing.pack(hidden)
         states: list[Tensor] = [hidden]
         attentions: list[Tensor | None] = []
         if output_hidden_states or output_attentions or (self.convolution is not None and len(self.layers) == 1):
             places = None
         for number, (layer, pattern) in enumerate(zip(self.layers, self.patterns, strict=True), start=1):
             wanted = places if number == len(self.layers) else None
-            hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions, wanted)
+            hidden, weights = self._run(layer, hidden, key_mask, pattern, output_attentions, wanted, packing)
             if self.convolution is not None and not attentions:
                 hidden = self.convolution(states[0], hidden, key_mask)
             states.append(hidden)
@@ -82,7 +90,11 @@ class Encoder(nn.Module):
         if self.final_norm is not None:
             states[-1] = self.final_norm(hidden)
         if places is not None:
-            states[-1] = spread(states[-1], places, states[0])
+            states = [spread(states[-1], places, shape)]
+        elif packing is not None:
+            states = [packing.unpack(state) for state in (states if output_hidden_states else states[-1:])]
+        if key_mask is not None and (packing is None or places is not None):
+            states = [state.masked_fill(~key_mask.unsqueeze(-1), 0.0) for state in states]
         return EncoderOutput(
             last_hidden_state=states[-1],
             hidden_states=tuple(states) if output_hidden_states else None,
@@ -98,14 +110,16 @@ class Encoder(nn.Module):
         pattern: Pattern,
         want_weights: bool,
         places: Tensor | None,
+        packing: Packing | None,
     ) -> tuple[Tensor, Tensor | None]:
         """One layer; under gradient checkpointing its inside is computed again in the backward pass, not kept."""
-        given = (hidden, key_mask, self.position, pattern, want_weights, places)
+        rows = places if places is None or packing is None else packing.rows_of(places)
+        given = (hidden, key_mask, self.position, pattern, want_weights, rows, packing)
         if self.gradient_checkpointing and self.training:
             return checkpoint(layer, *given, use_reentrant=False)
         return layer(*given)
 
 
-def spread(rows: Tensor, places: Tensor, like: Tensor) -> Tensor:
-    """[B, T, E] as `like`: `rows` [N, E] at `places` [N] of the flattened tokens, zeros elsewhere."""
-    return rows.new_zeros(like.shape).flatten(0, 1).index_copy(0, places, rows).view(like.shape)
+def spread(rows: Tensor, places: Tensor, shape: Sequence[int]) -> Tensor:
+    """[B, T, E], which is `shape`: `rows` [N, E] at `places` [N] of the flattened tokens, zeros elsewhere."""
+    return rows.new_zeros(shape).flatten(0, 1).index_copy(0, places, rows).view(shape)

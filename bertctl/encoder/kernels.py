@@ -121,6 +121,20 @@ LONGEST_EXPLICIT_TOKENS = 128
 LONGEST_EXPLICIT_BLOCK_KEYS = 256
 
 
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_mask: Tensor | None,
+    pattern: Pattern,
+    score_bias: ScoreBias | None,
+    dropout: float,
+) -> Tensor:
+    """The context [B, H, T, D], by the kernel that is chosen for it."""
+    kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], pattern)]
+    return kernel(q, k, v, key_mask, pattern, score_bias, dropout)
+
+
 def choose_kernel(device_type: str, dtype: torch.dtype, tokens: int, pattern: Pattern) -> str:
     """The faster kernel for a device, precision, sequence length and pattern; the only place where this is decided."""
     if pattern.is_linear:

@@ -26,8 +26,9 @@ class NoPosition(nn.Module):
         """The same for a class token and the patches of an image in `grid` rows and columns, row by row."""
         return self.add(embedded)
 
-    def rotate(self, q: Tensor, k: Tensor, local: bool) -> tuple[Tensor, Tensor]:
-        """[B, H, T, D] twice -> the same shapes; `local`: whether the layer sees a window only."""
+    def rotate(self, q: Tensor, k: Tensor, local: bool, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """[B, H, T, D] twice -> the same shapes; `local`: whether the layer sees a window only; `places` [T]: where the
+        tokens stand, if not one after the other."""
         return (q if self.relative is None or self.relative.query_scale == 1.0 else q * self.relative.query_scale), k
 
     def score_bias(self, project_query: Project, project_key: Project) -> ScoreBias | None:
@@ -103,10 +104,11 @@ class RotaryPosition(NoPosition):
                 self.register_buffer(f"{name}cos", angles.cos().repeat(1, 2), persistent=False)
                 self.register_buffer(f"{name}sin", angles.sin().repeat(1, 2), persistent=False)
 
-    def rotate(self, q: Tensor, k: Tensor, local: bool) -> tuple[Tensor, Tensor]:
-        q, k = super().rotate(q, k, local)
+    def rotate(self, q: Tensor, k: Tensor, local: bool, places: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        q, k = super().rotate(q, k, local, places)
+        rows = slice(q.shape[-2]) if places is None else places
         name = "local_" if local and self.has_local else ""
-        cos, sin = (self.get_buffer(f"{name}{part}")[: q.shape[-2]] for part in ("cos", "sin"))
+        cos, sin = (self.get_buffer(f"{name}{part}")[rows] for part in ("cos", "sin"))
         return _rotate(q, cos, sin), _rotate(k, cos, sin)
 
 
