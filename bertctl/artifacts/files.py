@@ -62,7 +62,8 @@ def environment_faults(path: Path, needs_bytes: int | None = None) -> Iterator[N
             raise
         named = error.filename if isinstance(error.filename, str) else ""
         where = named if named and ".tmp-" not in named else path
-        reason = (error.strerror or "refused").lower()
+        taken = isinstance(error, (FileExistsError, NotADirectoryError))
+        reason = "a file is in the way, expected a folder" if taken else (error.strerror or "refused").lower()
         raise EnvironmentFault(f"{where}: {reason}{_room(path, error, needs_bytes)}") from error
 
 

@@ -29,6 +29,9 @@ def is_recipe(text: str) -> bool:
 
 def find_recipe(text: str) -> Path:
     """The file for a path or for the name of a shipped recipe. Errors: BertctlError with the nearest name."""
+    if Path(text, "config.json").is_file():
+        hint = f"a model goes to an option: bertctl finetune --task TASK --model {text} --data PATH"
+        raise BertctlError(f"{text}: got the folder of a model, expected a recipe", hint=hint)
     if Path(text).exists():
         return Path(text)
     known = shipped()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertctl.cli.shipped import is_recipe, shipped
+from bertctl.errors import BertctlError
 from bertctl.finetune.search_config import SearchSection
 from bertctl.recipe.load import load_recipe
 
@@ -39,6 +40,10 @@ def search_fills(file: Path | None) -> list[Fill]:
     """`--search FILE`: the file holds the section `search`. Errors: BertctlError with every problem and its place."""
     if file is None:
         return []
+    if not file.is_file():
+        got = "a folder" if file.is_dir() else "no such file"
+        hint = "its keys: bertctl recipes explain finetune.search"
+        raise BertctlError(f"--search {file}: got {got}, expected a YAML file that says what to search", hint=hint)
     section = load_recipe(file, SearchSection)
     return [Fill(f"--search {file}", "search", section.model_dump(mode="json"))]
 

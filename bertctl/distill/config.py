@@ -10,7 +10,7 @@ from bertctl.distill.losses import LOSSES, PRETRAINING_LABELS, PRETRAINING_WEIGH
 from bertctl.finetune.config import FinetuneOptimizerSection, FinetuneTrainingSection
 from bertctl.pretrain.config import MaskingSection, PhaseSection
 from bertctl.recipe.section import Section
-from bertctl.tasks.config import DataSection, LabelTaskName
+from bertctl.tasks.config import DataSection, TaskName
 from bertctl.variants.config import EncoderSection, unknown
 
 
@@ -50,7 +50,7 @@ class DistillSection(Section):
     section or a YAML file with one: the teacher's encoder but for what it says. A checkpoint: start from that."""
     layer_map: list[int] | None = Field(default=None, min_length=1)
     """Teacher layers (1 is the first) that the student's layers start from; spread evenly if not given."""
-    task: LabelTaskName | None = None
+    task: TaskName | None = None
     """The task whose fine-tuned teacher is distilled; not given: masked-LM distillation on pretraining data."""
     data: DataSection = DataSection()
     """The task's labelled data."""
@@ -76,7 +76,8 @@ class DistillSection(Section):
     long: logits over the whole vocabulary are most of the work then."""
     weights: dict[str, float] = Field(default={}, validate_default=True)
     """Weight of each loss; those left out have their defaults (soft_targets 5, mlm 2, hidden_cosine 1, sentence_pair 1;
-    for a task soft_targets 0.5, hard_labels 0.5) and 0 switches one off. Also: hidden_mse, attention_kl."""
+    for a task soft_targets 0.5, hard_labels 0.5, which embedding does not have) and 0 switches one off. Also:
+    hidden_mse, attention_kl."""
     training: DistillTrainingSection = DistillTrainingSection()
     """Length, batch, optimizer, bookkeeping."""
 

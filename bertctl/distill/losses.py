@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bertctl.tasks.imitation import Measure
+
 
 def soft_target_kl(student: "Tensor", teacher: "Tensor", *, temperature: float) -> "Tensor":
     """T^2 * KL(softmax(teacher / T) || softmax(student / T)), summed over rows, in nats.
@@ -55,11 +57,13 @@ def attention_kl(student: "Tensor", teacher: "Tensor") -> "Tensor":
 @dataclass(frozen=True)
 class View:
     """What one model computed for a batch: `rows` [N, C] logits to imitate, `hidden` [M, E] last states of the real
-    tokens (the student's projected to the teacher's width), `attention` [M, H, T] of the last layer if asked for."""
+    tokens (the student's projected to the teacher's width), `attention` [M, H, T] of the last layer if asked for;
+    `measure` says how rows are compared."""
 
     rows: "Tensor"
     hidden: "Tensor"
     attention: "Tensor | None" = None
+    measure: "Measure" = "kl"
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,20 @@ class Loss:
     reads: Literal["rows", "hidden", "attention"]
 
 
+MEASURES: "dict[Measure, Callable[[Tensor, Tensor, float], Tensor]]" = {
+    "kl": lambda student, teacher, degree: soft_target_kl(student, teacher, temperature=degree),
+    "squared_error": lambda student, teacher, _: hidden_mse(student, teacher),
+    "cosine": lambda student, teacher, _: hidden_cosine(student, teacher),
+}
+
+
 def _attention(view: View) -> "Tensor":
     assert view.attention is not None  # the objective asks for it whenever a loss reads it
     return view.attention
 
 
 LOSSES: dict[str, Loss] = {
-    "soft_targets": Loss(lambda s, t, degree: soft_target_kl(s.rows, t.rows, temperature=degree), "rows", "rows"),
+    "soft_targets": Loss(lambda s, t, degree: MEASURES[s.measure](s.rows, t.rows, degree), "rows", "rows"),
     "hidden_cosine": Loss(lambda s, t, _: hidden_cosine(s.hidden, t.hidden), "tokens", "hidden"),
     "hidden_mse": Loss(lambda s, t, _: hidden_mse(s.hidden, t.hidden), "tokens", "hidden"),
     "attention_kl": Loss(lambda s, t, _: attention_kl(_attention(s), _attention(t)), "tokens", "attention"),

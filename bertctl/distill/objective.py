@@ -15,17 +15,20 @@ from bertctl.distill.losses import LOSSES, View
 from bertctl.encoder.encoder import EncoderOutput
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
-from bertctl.tasks.task import IGNORED
+from bertctl.tasks.imitation import Imitation, Measure
+from bertctl.tasks.losses import PLAIN
+from bertctl.tasks.task import Task
 from bertctl.training.batching import Batch
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """`rows` [N, C]: the logits that imitate the teacher's; `labelled`: for each loss on labels its logits [K, C] and
-    the labels [K]."""
+    """`rows` [N, C]: the numbers that imitate the teacher's, compared by `measure`; `labelled`: for each loss on labels
+    its logits and the labels."""
 
     rows: Tensor
     labelled: dict[str, tuple[Tensor, Tensor]]
+    measure: Measure = "kl"
 
 
 class Reader(Protocol):
@@ -37,6 +40,10 @@ class Reader(Protocol):
 
     def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
         """The logits of a model for a batch; the same rows in the same order for any model."""
+        ...
+
+    def hard(self, name: str, predicted: Predicted, batch: Batch) -> Tensor:
+        """The summed loss on labels that `name` is."""
         ...
 
 
@@ -73,21 +80,30 @@ class MaskedReader:
             labelled["sentence_pair"] = (model.logits("sentence_pair", output), batch["pair_labels"])
         return Predicted(rows, labelled)
 
+    def hard(self, name: str, predicted: Predicted, batch: Batch) -> Tensor:
+        logits, labels = predicted.labelled[name]
+        return F.cross_entropy(logits.float(), labels, reduction="sum")
+
 
 @dataclass(frozen=True)
 class TaskReader:
-    """A task's head: one row an example, or one a labelled token."""
+    """A task's head: rows as the task imitates, and the task's own loss on labels if it has one."""
 
-    head: str
+    task: Task
+    imitation: Imitation
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        labelled = (batch["labels"] != IGNORED).sum()
-        return {"rows": labelled, "hard_labels": labelled}
+        labelled = {} if self.task.loss is None else {"hard_labels": self.task.loss.count(batch, PLAIN)}
+        return {"rows": self.imitation.count(batch), **labelled}
 
     def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
-        kept = batch["labels"] != IGNORED
-        rows = model.logits(self.head, output)[kept]
-        return Predicted(rows, {"hard_labels": (rows, batch["labels"][kept])})
+        logits = model.logits(self.task.head, output)
+        labelled = {} if self.task.loss is None else {"hard_labels": (logits, batch["labels"])}
+        return Predicted(self.imitation.rows(logits, batch), labelled, self.imitation.measure)
+
+    def hard(self, name: str, predicted: Predicted, batch: Batch) -> Tensor:
+        assert self.task.loss is not None  # else no weight asks for it
+        return self.task.loss.sum(predicted.labelled[name][0], batch, PLAIN)
 
 
 class DistillationObjective(nn.Module):
@@ -131,19 +147,16 @@ class DistillationObjective(nn.Module):
         """Summed losses by term."""
         with torch.no_grad():
             wanted, _ = self._view(self.teacher, batch, None)
-        given, labelled = self._view(self.student, batch, self.projection)
+        given, predicted = self._view(self.student, batch, self.projection)
         losses = {}
         for name in self.weights:
             if name in LOSSES:
                 losses[name] = LOSSES[name].measure(given, wanted, self.temperature)
             else:
-                logits, labels = labelled[name]
-                losses[name] = F.cross_entropy(logits.float(), labels, reduction="sum")
+                losses[name] = self.reader.hard(name, predicted, batch)
         return losses
 
-    def _view(
-        self, model: Model, batch: Batch, projection: nn.Module | None
-    ) -> tuple[View, dict[str, tuple[Tensor, Tensor]]]:
+    def _view(self, model: Model, batch: Batch, projection: nn.Module | None) -> tuple[View, Predicted]:
         output = model(
             batch["input_ids"],
             batch.get("attention_mask"),
@@ -154,7 +167,8 @@ class DistillationObjective(nn.Module):
         real = real_positions(batch)
         hidden = output.last_hidden_state.flatten(0, 1)[real]
         last = None if output.attentions is None else output.attentions[-1].transpose(1, 2).flatten(0, 1)[real]
-        return View(predicted.rows, hidden if projection is None else projection(hidden), last), predicted.labelled
+        hidden = hidden if projection is None else projection(hidden)
+        return View(predicted.rows, hidden, last, predicted.measure), predicted
 
 
 def _real_count(batch: Batch) -> Tensor:

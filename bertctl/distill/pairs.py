@@ -50,6 +50,7 @@ class OnPairs:
     seed: int
     metric: str = "mlm_accuracy"
     labels: list[str] | None = None
+    problem_type: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,6 +1,7 @@
 """Stage 5: train a small encoder to do as a large one. Read it from top to bottom."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
     if section.teacher is None:
         raise BertctlError("distill.teacher: not given", hint="bertctl distill TEACHER STUDENT")
     source = resolve_model(section.teacher)
-    tokenizer, teacher = Tokenizer.load(source), load_model(source)
+    vectors = {"embedding": 0} if section.task == "embedding" else None  # which any encoder can give
+    tokenizer, teacher = Tokenizer.load(source), load_model(source, vectors)
     with runtimes.start(section.training.precision) as runtime:
         opened = open_pairs if section.task is None else open_task
         work: OnPairs | ForTask = opened(section, teacher, tokenizer, seed=seed, runtime=runtime)
@@ -75,9 +77,8 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
             }
             result |= {"seconds": round(time.monotonic() - began, 2)}
             extra = {"stage": "distill", "layer_map": student.layer_map, **work.extra}
-            folder.finish(
-                lambda temp: save_model(temp, student.model, tokenizer, labels=work.labels, extra=extra), result
-            )
+            write = partial(save_model, labels=work.labels, problem_type=work.problem_type, extra=extra)
+            folder.finish(lambda temp: write(temp, student.model, tokenizer), result)
             show(result)
             return result
 
@@ -103,9 +104,10 @@ def check_lengths(section: DistillSection, teacher: Model, student: Student, lon
 def build_objective(
     section: DistillSection, student: Student, teacher: Model, work: OnPairs | ForTask, seed: int
 ) -> DistillationObjective:
-    """What is minimised: the weighted losses that this student has heads for."""
-    heads = student.model.head_outputs
-    weights = {name: weight for name, weight in section.weights.items() if name != "sentence_pair" or name in heads}
+    """What is minimised: the weighted losses that this student has heads, and this task labels for."""
+    absent = set() if "sentence_pair" in student.model.head_outputs else {"sentence_pair"}
+    absent |= {"hard_labels"} if isinstance(work, ForTask) and work.reader.task.loss is None else set()
+    weights = {name: weight for name, weight in section.weights.items() if name not in absent}
     torch.manual_seed(mix(seed, 1))
     student.model.encoder.gradient_checkpointing = section.training.gradient_checkpointing
     return DistillationObjective(student.model, teacher, work.reader, weights=weights, temperature=section.temperature)

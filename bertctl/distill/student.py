@@ -44,7 +44,7 @@ def build_student(
     if config is None:
         assert isinstance(spec, str)
         return _from_checkpoint(spec, teacher, tokenizer, heads, layer_map)
-    model = Model(config, fitting_heads(heads, config))
+    model = Model(config, fitting_heads(heads, config, teacher))
     return start_from_teacher(model, teacher, layer_map)
 
 
@@ -80,9 +80,13 @@ def preset_fields(section: EncoderSection) -> dict[str, Any]:
     return {**family.common, **family.sizes[size]}
 
 
-def fitting_heads(heads: Mapping[str, int], config: EncoderConfig) -> dict[str, int]:
-    """`heads`, but no sentence pairs without segments, which tell a pair's two sentences apart."""
-    return {name: count for name, count in heads.items() if name != "sentence_pair" or config.type_vocab_size > 0}
+def fitting_heads(heads: Mapping[str, int], config: EncoderConfig, teacher: Model) -> dict[str, int]:
+    """`heads`, but no sentence pairs without segments, which tell a pair's two sentences apart; and vectors of texts as
+    wide as the teacher's, by a layer if the encoder is not."""
+    found = {name: count for name, count in heads.items() if name != "sentence_pair" or config.type_vocab_size > 0}
+    if "embedding" in found and config.hidden_size != teacher.outputs("embedding"):
+        found["embedding"] = teacher.outputs("embedding")
+    return found
 
 
 def _from_checkpoint(
@@ -101,5 +105,5 @@ def _from_checkpoint(
         raise BertctlError(
             f"{folder}: {config.vocab_size} word embeddings, but the teacher has {teacher.config.vocab_size}"
         )
-    loaded = load_model(folder, fitting_heads(heads, config))
+    loaded = load_model(folder, fitting_heads(heads, config, teacher))
     return Student(loaded.model, f"checkpoint {name}", fresh=tuple(loaded.new_tensors), source=folder)

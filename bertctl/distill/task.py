@@ -1,5 +1,6 @@
 """Distilling for a task: the teacher is fine-tuned, and fine-tuning's own trainer trains the student."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +12,16 @@ from bertctl.distill.config import DistillSection
 from bertctl.distill.objective import DistillationObjective, TaskReader
 from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, raise_problems
-from bertctl.finetune.data import TaskData, longest_input, open_data
+from bertctl.finetune.data import TaskData, longest_input, prepare_data
 from bertctl.finetune.start import resolve_training
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.batches import collate, predict_chunks
+from bertctl.tasks.embedding_section import EmbeddingSection
+from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
+from bertctl.tasks.task import Task
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch
 from bertctl.training.config import TrainingSection
@@ -27,6 +31,7 @@ from bertctl.training.state import load_model_tensors
 from bertctl.variants.hf import Loaded, load_model
 
 SPEED_EXAMPLES = 32
+PREFIXES = ("query_prefix", "passage_prefix")
 RUNS = "runs"  # the trainer keeps a run folder of its own below this one
 
 
@@ -41,6 +46,8 @@ class ForTask:
     runtime: Runtime
     seed: int
     teacher: Model
+    known: dict[str, Any] = field(default_factory=dict)
+    """What the teacher's checkpoint notes besides: its settings, and how it makes vectors."""
     settings: dict[str, Any] = field(default_factory=dict)
     """What the student's dev scores found, such as a temperature."""
 
@@ -51,8 +58,8 @@ class ForTask:
 
     @property
     def labels(self) -> list[str] | None:
-        """The teacher's labels in the order of its outputs."""
-        return self.data.labels
+        """The teacher's labels in the order of its outputs; None for a task without."""
+        return self.data.labels or None
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -62,7 +69,13 @@ class ForTask:
     @property
     def extra(self) -> dict[str, Any]:
         """What the student's config.json notes, as that of a fine-tuned model."""
-        return self.data.noted | ({"settings": self.settings} if self.settings else {})
+        vectors = {name: value for name, value in self.known.items() if name == "embedding"}
+        return self.data.noted | vectors | ({"settings": self.settings} if self.settings else {})
+
+    @property
+    def problem_type(self) -> str | None:
+        """What transformers calls the problem."""
+        return self.data.task.problem_type
 
     @property
     def longest(self) -> int:
@@ -103,7 +116,7 @@ class ForTask:
             model,
             chunks,
             data.labels,
-            settings={},
+            settings=self.known.get("settings", {}) if model is self.teacher else self.settings,
             pad_id=data.tokenizer.pad_id,
             batch_size=2 * self.training.batch_size,
             runtime=replace(self.runtime, dtype=torch.float32),
@@ -117,18 +130,51 @@ def open_task(
     """Read the labelled data and check that the teacher knows the task. Errors: BertctlError."""
     assert section.task is not None  # the caller asked because there is one
     task, model = TASKS[section.task], teacher.model
-    if task.head not in model.head_outputs or teacher.labels is None:
-        raise BertctlError(
-            f"{section.teacher}: has no {task.head} head with named labels, expected one fine-tuned for {task.name}",
-            hint=f"bertctl finetune --task {task.name} --model {section.teacher} --data DIR",
-        )
+    check_teacher(section, task, teacher)
     asked = section.max_length or teacher.extra.get("max_length")
     length = longest_input(asked, model.config.max_position_embeddings)
-    data = open_data(task, section.data, tokenizer, max_length=length, seed=seed, labels=teacher.labels)
-    unknown = [label for label in data.labels if label not in teacher.labels]
-    has = ", ".join(teacher.labels)
+    splits = training_data(task, section.data, seed=seed)
+    labels, vectors = task.labels(splits.train), teacher.extra.get("embedding") or {}
+    check_labels(section, labels, teacher.labels if task.classes else None)
+    data = prepare_data(
+        task,
+        section.data,
+        splits,
+        tokenizer,
+        max_length=length,
+        labels=labels,
+        known=teacher.labels,
+        embedding=EmbeddingSection(**{name: str(vectors.get(name) or "") for name in PREFIXES}),
+    )
+    data = replace(data, task=replace(data.task, objective=None))  # the teacher's answers are what is learnt
+    training = resolve_training(section.training, data.items, model.config.hidden_size)
+    assert task.imitation is not None  # checked with the teacher
+    reader = TaskReader(task, task.imitation)
+    return ForTask(section, data, training, reader, runtime, seed, model, known=dict(teacher.extra))
+
+
+def check_teacher(section: DistillSection, task: Task, teacher: Loaded) -> None:
+    """Errors: BertctlError if the task cannot be distilled, or the teacher does not know it."""
+    hint = f"bertctl finetune --task {task.name} --model {section.teacher} --data DIR"
+    if task.imitation is None:
+        able = ", ".join(name for name, one in TASKS.items() if one.imitation is not None)
+        raise BertctlError(f"distill.task: {task.name} cannot be distilled, expected one of {able}")
+    if task.head not in teacher.model.head_outputs or (task.classes and teacher.labels is None):
+        named = " with named labels" if task.classes else ""
+        raise BertctlError(
+            f"{section.teacher}: has no {task.head} head{named}, expected one fine-tuned for {task.name}", hint=hint
+        )
+    noted = TASKS.get(str(teacher.extra.get("task")))
+    if noted is not None and task.loss is not None and noted.loss is not task.loss:
+        raise BertctlError(
+            f"{section.teacher}: was fine-tuned for {noted.name}, expected a teacher of {task.name}", hint=hint
+        )
+
+
+def check_labels(section: DistillSection, labels: Sequence[str], known: Sequence[str] | None) -> None:
+    """Errors: BertctlError for every label of the data that the teacher does not have. `known` None: no labels."""
+    unknown = [] if known is None else [label for label in labels if label not in known]
+    has = ", ".join(known or ())
     raise_problems(
         [f"{section.teacher}: has no label {label!r}, which the data have; it has {has}" for label in unknown]
     )
-    training = resolve_training(section.training, len(data.train), model.config.hidden_size)
-    return ForTask(section, data, training, TaskReader(task.head), runtime, seed, model)

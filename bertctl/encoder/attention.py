@@ -3,7 +3,9 @@
 Shapes: B batch, T tokens, H heads, D head size, E hidden size.
 """
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from bertctl.encoder.kernels import attend, reference
 from bertctl.encoder.patterns import Pattern
@@ -41,9 +43,8 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """[B, T, E] -> ([B, T, E], or [N, E] for `places` [N] of the flattened tokens; weights [B, H, T, T] if asked
         for). With a `packing` of the batch [B, T], `hidden` and what is returned are [1, tokens, E]."""
-        within = None if packing is None else packing.places
-        q, k = position.rotate(self.queries(hidden), self.keys(hidden), pattern.is_local, within)
-        v = self._split(self.value(hidden))
+        q, k, v = self._projected(hidden)
+        q, k = position.rotate(q, k, pattern.is_local, None if packing is None else packing.places)
         score_bias = position.score_bias(self.queries, self.keys)
         dropout = self.dropout if self.training else 0.0
         weights: Tensor | None = None
@@ -62,6 +63,16 @@ class Attention(nn.Module):
     def keys(self, hidden: Tensor) -> Tensor:
         """[B, T, E] -> [B, H, T, D]."""
         return self._split(self.key(hidden))
+
+    def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values [B, H, T, D]: one product for the three where they are plain layers."""
+        parts: tuple[nn.Linear, ...] = (self.query, self.key, self.value)
+        if any(type(part) is not nn.Linear for part in parts):  # as LoRA's
+            return self.queries(hidden), self.keys(hidden), self._split(self.value(hidden))
+        weight = torch.cat([part.weight for part in parts])
+        bias = None if self.query.bias is None else torch.cat([part.bias for part in parts])
+        q, k, v = F.linear(hidden, weight, bias).chunk(3, dim=-1)
+        return self._split(q), self._split(k), self._split(v)
 
     def _split(self, projected: Tensor) -> Tensor:
         """[B, T, E] -> [B, H, T, D]."""

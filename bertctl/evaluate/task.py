@@ -53,7 +53,20 @@ def labels_for(task: Task, loaded: Loaded, source: str) -> list[str]:
             f"{source}: has no {task.head} head{named}, which {task.name} needs (heads: {have})",
             hint=f"bertctl finetune --task {task.name} --model {source} --data PATH",
         )
+    refuse_other_task(task, loaded, source)
     return labels
+
+
+def refuse_other_task(task: Task, loaded: Loaded, source: str) -> None:
+    """Errors: BertctlError for a head of the right kind that was trained to say something else, such as scores of
+    classes where a number is asked for."""
+    noted, outputs = TASKS.get(str(loaded.extra.get("task"))), loaded.model.head_outputs[task.head]
+    hint = f"bertctl finetune --task {task.name} --model {source} --data PATH"
+    if noted is not None and task.loss is not None and noted.loss is not task.loss:
+        raise BertctlError(f"{source}: was fine-tuned for {noted.name}, expected a model for {task.name}", hint=hint)
+    wanted = 0 if task.classes else task.outputs([])
+    if wanted and outputs != wanted:
+        raise BertctlError(f"{source}: its head has {outputs} outputs, expected {wanted} for {task.name}", hint=hint)
 
 
 def settings_of(loaded: Loaded) -> dict[str, Any]:
@@ -65,7 +78,10 @@ def longest_input(asked: int | None, loaded: Loaded) -> int:
     """Word pieces of the longest input: as asked, as noted at fine-tuning, else what the encoder reads, at most 512."""
     limit = loaded.model.config.max_position_embeddings
     if asked is not None and asked > limit:
-        raise BertctlError(f"max_length: got {asked}, but the encoder reads at most {limit} word pieces")
+        raise BertctlError(
+            f"max_length: got {asked}, but the encoder reads at most {limit} word pieces",
+            hint=f"ask for {limit}, or for nothing",
+        )
     return asked or min(int(loaded.extra.get("max_length") or DEFAULT_LENGTH), limit)
 
 

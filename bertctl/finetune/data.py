@@ -141,7 +141,8 @@ def longest_input(asked: int | None, max_position_embeddings: int) -> int:
     """Word pieces of the longest input. Errors: BertctlError if the encoder cannot read what was asked for."""
     if asked is not None and asked > max_position_embeddings:
         raise BertctlError(
-            f"max_length: got {asked}, but the encoder reads at most {max_position_embeddings} word pieces"
+            f"max_length: got {asked}, but the encoder reads at most {max_position_embeddings} word pieces",
+            hint=f"--set finetune.max_length={max_position_embeddings}",
         )
     return asked or min(DEFAULT_LENGTH, max_position_embeddings)
 

@@ -77,6 +77,15 @@ class Model(nn.Module):
             return None
         return torch.arange(0, input_ids.numel(), input_ids.shape[1], device=input_ids.device)
 
+    def places_read(self, input_ids: Tensor, masked: Tensor) -> Tensor | None:
+        """The places among the flattened tokens that this model's heads read, if `masked` [N] are to be predicted; None
+        if one of them reads all."""
+        others = [head for head in self.head_outputs if HEADS[head].reads != "masked"]
+        firsts = [self.first_tokens(head, input_ids) for head in others]
+        known = [first for first in firsts if first is not None][:1]  # once, for however many heads
+        places = known if len(others) == len(self.head_outputs) else [masked, *known]
+        return torch.cat(places) if places and all(first is not None for first in firsts) else None
+
     def read(
         self, head: str, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
     ) -> Tensor:

@@ -31,8 +31,8 @@ class _VocabularyLoss(torch.autograd.Function):
         d_rows = torch.empty_like(rows)
         for start in range(0, len(rows), ROWS_OF_PRODUCT):
             part = slice(start, start + ROWS_OF_PRODUCT)
-            scores = torch.addmm(bias, rows[part], weight.t())
-            total += _to_gradient(scores, labels[part])
+            scores = rows[part] @ weight.t()
+            total += _to_gradient(scores, bias, labels[part])
             if any(ctx.needs_input_grad):
                 torch.mm(scores, weight, out=d_rows[part])
                 ones = scores.new_ones(1, len(scores))  # this product is 10 times as fast as a sum over rows
@@ -52,13 +52,13 @@ def _plus(total: Tensor, part: Tensor) -> Tensor:
     return total.float().add_(part)
 
 
-def _to_gradient(scores: Tensor, labels: Tensor) -> Tensor:
-    """The summed loss of scores [N, V], which become softmax(scores) - 1 at the label: its gradient."""
+def _to_gradient(scores: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+    """The summed loss of scores [N, V] + bias [V], which become softmax(scores) - 1 at the label: its gradient."""
     total = torch.zeros((), dtype=torch.float64, device=scores.device)
     step = ROWS_OF_SOFTMAX if scores.device.type == "cpu" else ROWS_OF_PRODUCT
     for start in range(0, len(scores), step):
         piece, wanted = scores[start : start + step], labels[start : start + step, None]
-        exact = piece.float()
+        exact = piece + bias  # float32
         shares = exact.softmax(dim=-1)
         log_sum = exact.amax(dim=-1) - shares.amax(dim=-1).log()  # the largest share is never too small to tell
         total += (log_sum - exact.gather(1, wanted).squeeze(1)).sum()
@@ -73,4 +73,7 @@ def vocabulary_loss(rows: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) 
     are in its precision, the softmax in float32."""
     kind = rows.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows.dtype
-    return _VocabularyLoss.apply(rows.to(dtype), weight.to(dtype), bias.to(dtype), labels)
+    given = [rows.to(dtype), weight.to(dtype), bias.float()]
+    if not torch.is_grad_enabled():  # which a Function does not see by itself
+        given = [tensor.detach() for tensor in given]
+    return _VocabularyLoss.apply(*given, labels)

@@ -61,10 +61,7 @@ class PretrainingObjective(nn.Module):
     def _encode(self, batch: Batch) -> EncoderOutput:
         """Of the last layer only what the heads read: the masked tokens, and the first ones if there are pairs."""
         ids = batch["input_ids"]
-        places: Tensor | None = batch["masked_positions"]
-        if "sentence_pair" in self.weights:
-            first = self.model.first_tokens("sentence_pair", ids)
-            places = None if first is None else torch.cat([first, batch["masked_positions"]])
+        places = self.model.places_read(ids, batch["masked_positions"])
         return self.model(ids, batch.get("attention_mask"), batch.get("token_type_ids"), places=places)
 
     def rows(self, batch: Batch, runtime: Runtime) -> NDArray[np.float64]:

@@ -39,6 +39,7 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
     training = section.training
     examples = sum(len(reader) for reader in data.train.values())
     steps = training.steps_for(examples, DEFAULT_EPOCHS)
+    runtimes.keep_freed_memory()
     with runtimes.start(training.precision) as runtime:
         objective = build_objective(section, data, seed).to(runtime.device)
         model, stored = objective.model, objective.stored

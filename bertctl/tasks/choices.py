@@ -6,7 +6,7 @@ SWAG (arXiv:1808.05326): sent1, sent2, ending0, ending1, ..., label.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +130,9 @@ def input_example(record: str | Mapping[str, Any], data: DataSection, where: str
         problems.append(f'{where}: got text, expected objects like {{"context", "choices": [...]}}')
         found = []
     else:
-        found = read_rows(Table(where, list(record), [(1, dict(record))]), data, False, problems)
-    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
-    return replace(found[0], where=where)
+        found = read_rows(Table.of_record(where, record), data, False, problems)
+    raise_problems(problems)
+    return found[0]
 
 
 def gold(example: ChoiceExample) -> list[tuple[str, str]]:

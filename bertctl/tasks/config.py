@@ -9,7 +9,7 @@ from bertctl.recipe.section import Section
 
 TaskName = Literal["classification", "multi_label", "regression", "ner", "pos", "qa", "multiple_choice", "embedding"]
 LabelTaskName = Literal["classification", "ner", "pos"]
-"""Tasks whose every item has one of a few named labels: what can be distilled by its logits, and probed."""
+"""Tasks whose every item has one of a few named labels: what can be probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
 Scheme = Literal["auto", "BIO", "IOB1", "BIOES", "IO", "none"]
 PYTHON_DOCS = "python_docs"

@@ -70,7 +70,8 @@ def _layout(
     tags = _position(data.columns.tags, last, layout.width) if labelled else None
     if words is None or (labelled and (tags is None or tags == words)):
         problems.append(
-            f"{path}:{number}: got {layout.width} columns, expected a word and a tag; name them as positions"
+            f"{path}:{number}: got {layout.width} columns parted by tabs or blanks, expected a word and its tag; "
+            "`data.columns.tokens` and `data.columns.tags` name their positions"
         )
         return None
     if labelled and data.columns.tags is None and layout.width > 2 and not last_is_meant:

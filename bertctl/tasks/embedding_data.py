@@ -162,7 +162,7 @@ def _texts(row: Cells, column: str, place: str, problems: list[str]) -> list[str
 def input_example(record: str | Cells, data: DataSection, where: str) -> PairExample:
     """A line, or an object with one text or a pair, without score. Errors: BertctlError naming what is missing."""
     columns = {"text": record} if isinstance(record, str) else dict(record)
-    table, problems = Table(where, list(columns), [(1, columns)]), list[str]()
+    table, problems = Table.of_record(where, columns), list[str]()
     first, second, _ = _pair_columns(table, data, list[str]())
     if first is None or second is None:
         first = find_column(table, "text", data.columns.text, ALONE, problems)
@@ -170,7 +170,7 @@ def input_example(record: str | Cells, data: DataSection, where: str) -> PairExa
     texts = [
         "" if column is None else text_of(columns.get(column), where, column, problems) for column in (first, second)
     ]
-    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
+    raise_problems(problems)
     return PairExample(texts[0], None if second is None else texts[1], where)
 
 

@@ -143,10 +143,10 @@ def input_example(record: str | Mapping[str, Any], data: DataSection, where: str
         )
         found = []
     else:
-        found = read_rows(Table(where, list(record), [(1, dict(record))]), data, False, problems)
-    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
+        found = read_rows(Table.of_record(where, record), data, False, problems)
+    raise_problems(problems)
     number = found[0].id if any(name in record for name in IDS) else where.rpartition(":")[2]  # of the line
-    return replace(found[0], id=number, where=where)
+    return replace(found[0], id=number)
 
 
 def gold(example: QuestionExample) -> list[tuple[str, str]]:

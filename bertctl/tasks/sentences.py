@@ -78,6 +78,6 @@ def input_example(record: str | Mapping[str, Any], data: DataSection, where: str
     problems: list[str] = []
     if isinstance(record.get("text"), str) and not any(name in record for name in TOKENS):
         return input_example(record["text"], data, where)
-    found = read_rows(Table(where, list(record), [(1, dict(record))]), data, False, problems, task="ner")
-    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
+    found = read_rows(Table.of_record(where, record), data, False, problems, task="ner")
+    raise_problems(problems)
     return replace(found[0], file=where, lines=())

@@ -121,7 +121,7 @@ def _read(task: Task, data: DataSection, *, lone: str) -> tuple[dict[str, list[A
     problems: list[str] = []
     notes: list[str] = []
     if not data.is_given():
-        raise BertctlError("data: got nothing, expected `path`, `name` or files", hint="--set data.path=FOLDER")
+        raise BertctlError("data: got nothing, expected `path`, `name` or files", hint="--data FILE, or a FOLDER")
     if data.name == PYTHON_DOCS:
         return _with_names(task.demo(data)), notes, problems
     if data.name is not None:
@@ -167,7 +167,7 @@ def find_files(data: DataSection, lone: str, problems: list[str]) -> dict[str, l
         if name is not None:
             found[split] = [Path(name)]
     missing = [path for files in found.values() for path in files if not path.is_file()]
-    problems.extend(f"{path}: no such file" for path in missing)
+    problems.extend(f"{path}: no such file, expected labelled data" for path in missing)
     return {split: [path for path in files if path.is_file()] for split, files in found.items()}
 
 

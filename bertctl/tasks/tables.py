@@ -6,7 +6,7 @@ CR LF only. What is wrong is appended to `problems` as `file:line: got ..., expe
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,23 @@ ENDINGS = {
 
 @dataclass
 class Table:
-    """Rows of one source: (line number, cells by column name). `class_names` name integer labels, by column."""
+    """Rows of one source: (line number, cells by column name). `class_names` name integer labels, by column; not
+    `numbered`: one record alone, which stands at `where`."""
 
     where: str
     columns: list[str]
     rows: list[tuple[int, dict[str, Any]]]
     class_names: dict[str, list[str]] = field(default_factory=dict)
+    numbered: bool = True
+
+    @classmethod
+    def of_record(cls, where: str, record: Mapping[str, Any]) -> "Table":
+        """A table of one record that did not come in a file of labelled data."""
+        return cls(where, list(record), [(1, dict(record))], numbered=False)
 
     def place(self, line: int) -> str:
         """`file:line`."""
-        return f"{self.where}:{line}"
+        return f"{self.where}:{line}" if self.numbered else self.where
 
     def column(self, wanted: Column | None, usual: Sequence[str] = ()) -> str | None:
         """The name of a column given by name or position, or else the first of the usual names that is there."""

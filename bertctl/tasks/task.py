@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from bertctl.heads.model import Model
     from bertctl.tasks.embedding_section import EmbeddingSection
+    from bertctl.tasks.imitation import Imitation
     from bertctl.tasks.losses import TaskLoss
     from bertctl.training.runtime import Runtime
 
@@ -140,6 +141,8 @@ class Task:
     """The metric that picks the best checkpoint; higher is better."""
     loss: "TaskLoss | None" = None
     """What is minimised; None if the task has an objective of its own."""
+    imitation: "Imitation | None" = None
+    """What a student imitates of a teacher's answers; None if the task cannot be distilled."""
     classes: bool = True
     """Whether gold answers are names of a closed set, which the checkpoint keeps."""
     grouped: bool = False

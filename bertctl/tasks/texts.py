@@ -1,7 +1,6 @@
 """One text or a pair of texts: the columns that hold them, and their word pieces between [CLS] and [SEP]."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from bertctl.errors import BertctlError, raise_problems
@@ -48,15 +47,16 @@ def find_texts(table: Table, data: DataSection, problems: list[str]) -> tuple[st
 def find_column(
     table: Table, what: str, wanted: Column | None, usual: Sequence[str], problems: list[str]
 ) -> str | None:
-    """The name of one column; a problem that lists what is there, if it is not."""
+    """The name of one column; a problem that lists what is there, if it is not, and of a file also how to name it."""
     found = table.column(wanted, usual)
     if found is None:
         expected = f"the column {wanted!r}" if wanted is not None else f"one of {', '.join(usual)}"
         have = ", ".join(
             repr(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}...") for name in table.columns
         )
-        how = f"set `columns.{what}` to a name, or to a position if there is no header"
-        problems.append(f"{table.place(1)}: got the columns {have}, expected {expected} for `{what}`; {how}")
+        how = f" for `{what}`; set `data.columns.{what}` to a name, or to a position if there is no header"
+        got = f"the columns {have}" if table.numbered else f"an object with {have or 'nothing'}"
+        problems.append(f"{table.place(1)}: got {got}, expected {expected}{how if table.numbered else ''}")
     return found
 
 
@@ -89,9 +89,9 @@ def unlabelled_text(record: str | Mapping[str, Any], data: DataSection, where: s
     columns = {"text": record} if isinstance(record, str) else dict(record)
     data = DataSection() if isinstance(record, str) else data
     problems: list[str] = []
-    found = read_texts(Table(where, list(columns), [(1, columns)]), data, problems, lambda row, place: None)
-    raise_problems([problem.replace(f"{where}:1:", f"{where}:") for problem in problems])
-    return replace(found[0], where=where)
+    found = read_texts(Table.of_record(where, columns), data, problems, lambda row, place: None)
+    raise_problems(problems)
+    return found[0]
 
 
 def segments(example: TextExample) -> tuple[str, ...]:

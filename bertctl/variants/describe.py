@@ -64,7 +64,9 @@ def describe(
         model.encoder.gradient_checkpointing = gradient_checkpointing
         lower = nullcontext() if precision == "float32" else torch.autocast("cpu", torch.bfloat16)
         own = {p.untyped_storage()._cdata for p in model.parameters()}
-        with lower, flops, saved_tensors_hooks(kept.pack, kept.unpack):
+        with lower, saved_tensors_hooks(kept.pack, kept.unpack):
+            trace(model, batch_size, tokens)
+        with torch.no_grad(), flops:  # with gradients the loss of the vocabulary multiplies for them at once
             trace(model, batch_size, tokens)
         sizes = [(name, tuple(p.shape)) for name, p in model.named_parameters()]
         count = sum(p.numel() for p in model.parameters())
@@ -92,15 +94,16 @@ UNCOUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attenti
 
 
 def trace(model: Model, batch_size: int, tokens: int) -> list[Tensor]:
-    """What the loss of every head needs, for a batch without padding; of masked tokens at the usual share of places."""
+    """A loss of every head, for a batch without padding; of masked tokens at the usual share of places."""
     ids = torch.zeros(batch_size, tokens, dtype=torch.long)
-    output = model(ids, None, torch.zeros_like(ids))
-    masked = torch.zeros(max(1, round(MASKED_SHARE * batch_size * tokens)), dtype=torch.long)
-    logits = [
-        model.masked_logits(output, masked) if HEADS[head].reads == "masked" else model.logits(head, output)
+    masked = torch.arange(max(1, round(MASKED_SHARE * batch_size * tokens)))
+    output = model(ids, None, torch.zeros_like(ids), places=model.places_read(ids, masked))
+    return [
+        model.masked_loss(output, masked, torch.zeros_like(masked))
+        if HEADS[head].reads == "masked"
+        else model.logits(head, output).float().log_softmax(dim=-1)
         for head in model.head_outputs
     ]
-    return [values.float().log_softmax(dim=-1) for values in logits]
 
 
 class Kept:

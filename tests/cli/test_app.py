@@ -46,6 +46,11 @@ def test_every_command_has_help(call, command):
         (["tokenize", "--vocab-size", "-3", "--corpus", "x"], "got -3, expected 1 or more"),
         (["tokenize", "--vocab-size", "many"], "invalid value for '--vocab-size'"),
         (["finetune", "--task", "nre"], "got `nre`, expected"),
+        (
+            ["finetune", "--task", "ner", "--search", "none.yaml"],
+            "--search none.yaml: got no such file, expected a YAML",
+        ),
+        (["finetune", "--task", "ner", "--search", "."], "--search .: got a folder, expected a YAML file"),
         (["distill", "teacher"], "no student"),
         (["predict", "m", "--output", "x", "--long-text", "no"], "--long-text: got `no`"),
         (["predict", "m", "--out", "no/such/folder.jsonl"], "there is no such folder"),

@@ -10,6 +10,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import EncoderOutput
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
+from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import IGNORED
 from bertctl.training.loop import fit
 from bertctl.training.runtime import Runtime
@@ -170,15 +171,19 @@ def test_attention_needs_equally_many_heads():
         )
 
 
-@pytest.mark.parametrize("head", ["sequence", "token"])
-def test_a_task_is_averaged_over_its_labels(head):
+def reader(task):
+    return TaskReader(TASKS[task], TASKS[task].imitation)
+
+
+@pytest.mark.parametrize(("head", "task"), [("sequence", "classification"), ("token", "ner")])
+def test_a_task_is_averaged_over_its_labels(head, task):
     student, teacher = models({head: 3})
     batch = {name: masked_batch([5, 7], 8)[name] for name in ("input_ids", "attention_mask")}
     per_token = torch.full((2, 8), -100)
     per_token[0, 1], per_token[1, 2], per_token[1, 4] = 0, 2, 1
     batch["labels"] = torch.tensor([0, 2]) if head == "sequence" else per_token
     weights = {"soft_targets": 0.5, "hard_labels": 0.5}
-    objective = DistillationObjective(student, teacher, TaskReader(head), weights=weights, temperature=3.0)
+    objective = DistillationObjective(student, teacher, reader(task), weights=weights, temperature=3.0)
     counts = {name: int(count) for name, count in objective.counts(batch).items()}
     assert counts == dict.fromkeys(weights, 2 if head == "sequence" else 3)
     outputs = [model(batch["input_ids"], batch["attention_mask"]) for model in (student, teacher)]
@@ -189,7 +194,7 @@ def test_a_task_is_averaged_over_its_labels(head):
     expected = nn.functional.kl_div((logits[0] / 3).log_softmax(-1), (logits[1] / 3).softmax(-1), reduction="sum")
     assert torch.allclose(found["soft_targets"], 9 * expected, rtol=1e-4)
     assert torch.allclose(found["hard_labels"], nn.functional.cross_entropy(logits[0], labels, reduction="sum"))
-    assert isinstance(TaskReader(head).predict(student, student(batch["input_ids"]), batch), Predicted)
+    assert isinstance(reader(task).predict(student, student(batch["input_ids"]), batch), Predicted)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
@@ -199,7 +204,7 @@ def test_a_batch_without_a_token_or_label_counts_for_nothing_and_has_a_gradient_
     batch |= {"attention_mask": torch.zeros(1, 8, dtype=torch.bool), "labels": torch.tensor([IGNORED])}
     student, teacher = models({"sequence": 3}, pooling=pooling)
     weights = dict.fromkeys([*LOSSES, "hard_labels"], 1.0)
-    objective = DistillationObjective(student, teacher, TaskReader("sequence"), weights=weights, temperature=2.0)
+    objective = DistillationObjective(student, teacher, reader("classification"), weights=weights, temperature=2.0)
     assert {name: int(count) for name, count in objective.counts(batch).items()} == dict.fromkeys(weights, 0)
     sum(objective(batch).values()).backward()
     assert all(p.grad.abs().max() == 0 for p in student.parameters())

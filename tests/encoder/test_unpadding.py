@@ -80,7 +80,7 @@ def test_layers_meet_real_tokens_only(monkeypatch):
     monkeypatch.setattr(unpadding, "LEAST_PADDING", 0.0)
     model, rows = encoder(), []
     for layer in model.layers:
-        for part in (layer.attention.query, layer.feed_forward.up):
+        for part in (layer.attention.output, layer.feed_forward.up):
             part.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
     model(ids(MASK), MASK)
     assert rows == [MASK.sum().item()] * 4

@@ -207,6 +207,48 @@ def test_what_a_checkpoint_cannot_give_is_refused_before_anything_is_read(classi
         rows(masked, unread(), max_length=64)
 
 
+OBJECT = '{"x": "a", "id": 7}\n'
+
+
+@pytest.mark.parametrize(
+    ("heads", "noted", "problem"),
+    [
+        ({"sequence": 2}, "classification", "in:1: got an object with 'x', 'id', expected one of sentence, text, "),
+        ({"token": 3}, "ner", "in:1: got an object with 'x', 'id', expected one of tokens, words"),
+        ({"span": 2}, "qa", "in:1: got an object with 'x', 'id', expected one of question, query"),
+        ({"choice": 1}, "multiple_choice", "in:1: got an object with 'x', 'id', expected one of context, "),
+    ],
+)
+def test_an_object_without_the_text_is_told_what_it_needs_and_nothing_of_recipes(make_model, heads, noted, problem):
+    labels = ["a", "b", "c"][: max(heads.values())] if noted in ("classification", "ner") else None
+    model = make_model(heads, labels, {"task": noted})
+    with pytest.raises(BertctlError) as caught:
+        rows(model, [OBJECT], where="in")
+    assert caught.value.problems[0].startswith(problem)
+    assert not any("columns" in line for line in caught.value.lines())
+
+
+@pytest.mark.parametrize(
+    ("heads", "noted", "task", "problem"),
+    [
+        ({"sequence": 2}, "classification", "multi_label", "was fine-tuned for classification, expected a model for m"),
+        ({"sequence": 2}, "classification", "regression", "was fine-tuned for classification, expected a model for r"),
+        ({"sequence": 2}, None, "regression", "its head has 2 outputs, expected 1 for regression"),
+        ({"sequence": 1}, "regression", "classification", "has no sequence head with named labels"),
+    ],
+)
+def test_a_head_that_says_something_else_is_not_asked(make_model, heads, noted, task, problem):
+    labels = ["a", "b"] if heads["sequence"] == 2 else None
+    model = make_model(heads, labels, {"task": noted} if noted else None)
+    with pytest.raises(BertctlError, match=problem):
+        rows(model, ["a"], task=task)
+
+
+def test_tags_of_one_kind_may_be_taken_for_the_other(tagger):
+    """The head and its labels say all there is to say."""
+    assert rows(tagger, ["the cat"], task="pos") == rows(tagger, ["the cat"])
+
+
 def test_as_a_filter(masked):
     command = [sys.executable, "-m", "bertctl", "predict", str(masked), "-", "--top-k", "1"]
     text = "The [MASK] sat.\none\u2028line [MASK]\n"

@@ -51,3 +51,18 @@ def test_read_gives_the_logits_of_the_whole_output(pooling):
     for head in model.head_outputs:
         torch.testing.assert_close(model.read(head, ids, mask), model.logits(head, model(ids, mask)))
         assert (model.first_tokens(head, ids) is not None) == (pooling == "cls" and head != "token")
+
+
+@pytest.mark.parametrize(
+    ("heads", "places"),
+    [
+        ({"masked_lm": 0}, [2, 9]),
+        ({"masked_lm": 0, "sentence_pair": 2}, [2, 9, 0, 4, 8]),
+        ({"sentence_pair": 2, "sequence": 3}, [0, 4, 8]),
+        ({"masked_lm": 0, "token": 3}, None),
+        ({}, None),
+    ],
+)
+def test_places_are_those_that_any_head_reads_and_none_twice(heads, places):
+    found = Model(SMALL, heads).places_read(torch.zeros(3, 4, dtype=torch.int64), torch.tensor([2, 9]))
+    assert (None if found is None else found.tolist()) == places

@@ -37,7 +37,7 @@ def test_an_empty_cell_does_not_hide_unknown_labels(tmp_path: Path) -> None:
 def test_a_missing_file_does_not_hide_what_is_wrong_in_the_others(tmp_path: Path) -> None:
     files = {"train.csv": "text,label\na,x\nb,y\n", "dev.csv": "text,label\na,z\n"}
     assert problems_of(tmp_path, "classification", files, test="none.csv") == [
-        "none.csv: no such file",
+        "none.csv: no such file, expected labelled data",
         "dev.csv:2: got the label 'z', which train does not have; expected one of x, y",
     ]
 
