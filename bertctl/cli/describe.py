@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WORDPIECES = 30522  # BERT's vocabulary, for a recipe that does not say how large its own is
 LONGEST_NAME = 60
+SIZES_WIDTH = 12
 
 
 def describe(
@@ -27,7 +28,7 @@ def describe(
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Layers, shapes, parameters, arithmetic for a token, and the memory of a training step."""
+    """Layers, shapes, first weights, parameters, arithmetic for a token, and the memory of a training step."""
     if precision not in (None, "float32", "bf16"):
         raise BertctlError(f"--precision: got `{precision}`, expected float32 or bf16")
     if not is_recipe(what) and set_:
@@ -45,7 +46,7 @@ def describe(
     if json:
         print_json(_values(found))
     else:
-        _show(what, found)
+        _show(what, found, fresh=is_recipe(what))
 
 
 def _of_model(name: str) -> dict[str, Any]:
@@ -118,14 +119,19 @@ def _values(found: "Description") -> dict[str, Any]:
     }
 
 
-def _show(what: str, found: "Description") -> None:
-    """One line a tensor, equal layers once, and below them the sums."""
+def _show(what: str, found: "Description", *, fresh: bool) -> None:
+    """One line a tensor, with what it starts with if it is not loaded; equal layers once, and below them the sums."""
     config = found.config
     width = min(LONGEST_NAME, max(len(name) for name, _ in found.tensors))
     for name, shape in found.tensors:
         layer = name.removeprefix("encoder.layers.").split(".")[0]
         if not (name.startswith("encoder.layers.") and layer != "0" and _is_like_first(name, shape, found)):
-            typer.echo(f"{name:<{width}}  {' x '.join(map(str, shape))}")
+            sizes = " x ".join(map(str, shape))
+            typer.echo(
+                f"{name:<{width}}  {sizes:<{SIZES_WIDTH}}  {found.initial[name]}"
+                if fresh
+                else f"{name:<{width}}  {sizes}"
+            )
     total = sum(found.parameters.values())
     parts = ", ".join(f"{part} {count:,}" for part, count in found.parameters.items())
     memory = ", ".join(f"{part} {_mebibytes(size)}" for part, size in found.bytes.items())

@@ -12,6 +12,7 @@ NormPlace = Literal["post", "pre"]
 FeedForward = Literal["mlp", "glu"]
 Pooling = Literal["cls", "mean", "max", "attention"]
 Activation = Literal["gelu", "gelu_new", "relu", "silu", "tanh"]
+Initializer = Literal["normal", "depth_scaled", "fan_in", "xavier", "small_embedding"]
 AXES: dict[str, tuple[str, ...]] = {
     "position": get_args(Position),
     "relative_position": get_args(RelativePosition),
@@ -22,6 +23,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "hidden_act": get_args(Activation),
     "pooler_act": get_args(Activation),
     "pooling": get_args(Pooling),
+    "initializer": get_args(Initializer),
 }
 COUNTS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 
@@ -39,6 +41,7 @@ class EncoderConfig:
     `conv_kernel_size` above 0 mixes neighbouring embeddings into the first layer's output (DeBERTa's second version).
     An encoder with an `image_size` reads square patches of images in place of tokens: it has no vocabulary, and its
     `max_position_embeddings` are the patches and a class token (ViT, arXiv:2010.11929).
+    `mask_decoder` predicts masked tokens by DeBERTa's decoder (heads/mask_decoder.py).
     `attention` is the kind of each layer, over and over, and is kept in its shortest form. Errors: ValueError for
     fields that do not fit each other.
     """
@@ -60,6 +63,7 @@ class EncoderConfig:
     pooling: Pooling = "cls"
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
+    initializer: Initializer = "normal"
     initializer_range: float = 0.02
     position: Position = "learned"
     position_after_padding: bool = False
@@ -80,6 +84,7 @@ class EncoderConfig:
     use_bias: bool = True
     conv_kernel_size: int = 0
     label_transform: bool = False
+    mask_decoder: bool = False
     image_size: int = 0
     patch_size: int = 16
     num_channels: int = 3
@@ -102,6 +107,11 @@ class EncoderConfig:
         check_attention(self)
         check_sharing(self)
         check_images(self)
+        if self.initializer == "small_embedding" and not self.embedding_norm:
+            raise ValueError("initializer small_embedding needs embedding_norm, which gives embeddings their length")
+        if self.mask_decoder and (self.position, self.norm_place) != ("none", "post"):
+            got = f"position {self.position} and norm_place {self.norm_place}"
+            raise ValueError(f"mask_decoder adds places at the end, before norms: got {got}, expected none and post")
         if self.position_after_padding and self.position != "learned":
             raise ValueError(f"position_after_padding is for learned positions, got {self.position}")
 

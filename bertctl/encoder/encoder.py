@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         self.convolution = Convolution(config) if config.conv_kernel_size else None
         self.final_norm = build_norm(config, config.hidden_size) if config.norm_place == "pre" else None
         self.gradient_checkpointing = False
-        initialise(self, config.initializer_range)
+        initialise(self, config)
 
     def forward(
         self,

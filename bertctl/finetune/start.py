@@ -87,7 +87,7 @@ def build_model(section: FinetuneSection, source: Path, data: TaskData, *, varia
         model, is_new = Model(config, loaded.model.head_outputs), True
     elif data.task.classes and loaded.labels != data.labels:
         model.heads[name], is_new = HEADS[name].build(config, count), True
-        initialise(model.heads[name], config.initializer_range)
+        initialise(model.heads[name], config)
     if is_new and data.task.first_answer is not None:
         bias = model.get_parameter(f"heads.{name}.output.bias")
         torch.nn.init.constant_(bias, data.task.first_answer(data.splits.train))

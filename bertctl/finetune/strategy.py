@@ -47,4 +47,4 @@ def reinitialise(model: Model, count: int) -> None:
     arXiv:2006.05987, section 5, which draws the pooler anew with any number of layers."""
     for part in (*list(model.encoder.layers)[-count:], model.encoder.final_norm, model.pooler):
         if part is not None:
-            initialise(part, model.config.initializer_range)
+            initialise(part, model.config)

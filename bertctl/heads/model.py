@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder, EncoderOutput
 from bertctl.encoder.init import initialise
+from bertctl.heads.mask_decoder import MaskDecoder
 from bertctl.heads.pooling import POOLINGS, build_pooler
 from bertctl.heads.table import HEADS, MaskedLMHead
 
@@ -34,9 +35,10 @@ class Model(nn.Module):
         self.heads = nn.ModuleDict(
             {name: HEADS[name].build(config, *([count] if count else [])) for name, count in heads.items()}
         )
-        for part in (self.pooler, self.heads):
+        self.mask_decoder = MaskDecoder(config) if config.mask_decoder and "masked_lm" in heads else None
+        for part in (self.pooler, self.heads, self.mask_decoder):
             if part is not None:
-                initialise(part, config.initializer_range)
+                initialise(part, config)
         self.recall: Recall | None = None
         """(input_ids, attention_mask, token_type_ids) -> what a frozen encoder gave before; None if unknown."""
 
@@ -67,7 +69,7 @@ class Model(nn.Module):
             attention_mask,
             token_type_ids,
             places=places,
-            output_hidden_states=output_hidden_states,
+            output_hidden_states=output_hidden_states or self.mask_decoder is not None,
             output_attentions=output_attentions,
         )
 
@@ -110,13 +112,13 @@ class Model(nn.Module):
 
     def masked_logits(self, output: EncoderOutput, positions: Tensor) -> Tensor:
         """Vocabulary logits [N, V] at `positions` [N], indices into the flattened [B * T] tokens."""
-        return self.heads["masked_lm"](_rows(output, positions), self.encoder.embeddings.word.weight)
+        return self.heads["masked_lm"](self._rows(output, positions), self.encoder.embeddings.word.weight)
 
     def masked_loss(self, output: EncoderOutput, positions: Tensor, labels: Tensor) -> Tensor:
         """Summed cross-entropy of `masked_logits` for labels [N], in less time and memory."""
         head = self.heads["masked_lm"]
         assert isinstance(head, MaskedLMHead)
-        return head.loss(_rows(output, positions), self.encoder.embeddings.word.weight, labels)
+        return head.loss(self._rows(output, positions), self.encoder.embeddings.word.weight, labels)
 
     def masked_pixels(self, pixel_values: Tensor, hidden_patches: Tensor) -> Tensor:
         """Images as the model draws them [B, channels, height, width] from their visible patches.
@@ -128,7 +130,8 @@ class Model(nn.Module):
         output = self.encoder(pixel_values, stand_in=(hidden_patches, head.mask_token))
         return head(output.last_hidden_state, (pixel_values.shape[2] // side, pixel_values.shape[3] // side))
 
-
-def _rows(output: EncoderOutput, positions: Tensor) -> Tensor:
-    """[N, E]: the last states at `positions` [N] of the flattened [B * T] tokens."""
-    return output.last_hidden_state.flatten(0, 1)[positions]
+    def _rows(self, output: EncoderOutput, positions: Tensor) -> Tensor:
+        """[N, E]: what masked tokens are predicted from, at `positions` [N] of the flattened [B * T] tokens."""
+        decoder = self.mask_decoder
+        states = output.last_hidden_state if decoder is None else decoder(self.encoder, output)
+        return states.flatten(0, 1)[positions]

@@ -10,6 +10,7 @@ from bertctl.encoder.config import (
     AttentionKind,
     EncoderConfig,
     FeedForward,
+    Initializer,
     LayerSharing,
     Norm,
     NormPlace,
@@ -52,8 +53,11 @@ class EncoderSection(Section):
     """Dropout on attention weights."""
     layer_norm_eps: float | None = Field(default=None, gt=0)
     """Added to the variance in every norm."""
+    initializer: Initializer | None = None
+    """How fresh weights are drawn: normal (BERT), depth_scaled (Megatron, ModernBERT), fan_in (T5), xavier (the first
+    Transformer), small_embedding. `bertctl describe` shows what each tensor gets."""
     initializer_range: float | None = Field(default=None, gt=0)
-    """Standard deviation of fresh weights."""
+    """Standard deviation of fresh weights where the scheme has no other."""
     hidden_act: Activation | None = None
     """Activation of the feed-forward layers."""
     position: Position | None = None
@@ -92,6 +96,9 @@ class EncoderSection(Section):
     """Plain (mlp) or gated (glu) feed-forward layers."""
     conv_kernel_size: int | None = Field(default=None, ge=0)
     """Width in tokens of a convolution of the embeddings beside the first layer, as in DeBERTa-v2; 0 for none."""
+    mask_decoder: bool | None = None
+    """Predict masked tokens by DeBERTa's enhanced mask decoder, which alone knows absolute places (arXiv:2006.03654,
+    section 3.2); with position none and norm_place post."""
     use_bias: bool | None = None
     """Whether linear layers and norms have biases."""
     image_size: int | None = Field(default=None, ge=1)

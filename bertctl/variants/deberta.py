@@ -1,7 +1,8 @@
 """DeBERTa, second and third version: disentangled attention over log buckets of distances, no absolute positions.
 
 Source: arXiv:2006.03654 and, for the third, arXiv:2111.09543; sizes from the released config.json files. The third is
-pretrained on replaced tokens. The enhanced mask decoder of the first is not in the released encoders, nor here.
+pretrained on replaced tokens. The enhanced mask decoder of the other two, which the released encoders come without, is
+a recipe's `encoder.mask_decoder`.
 """
 
 from bertctl.encoder.config import EncoderConfig

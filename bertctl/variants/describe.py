@@ -17,6 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.encoder.init import Draw, fresh_values
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
 
@@ -27,12 +28,14 @@ ADAMW_BYTES = 16  # a parameter: float32 weight, gradient and two moments
 
 @dataclass(frozen=True)
 class Description:
-    """`tensors`: (name, shape) of every parameter; `parameters` by part; `flops_per_token` of a forward pass (a product
-    of [m, k] and [k, n] is 2 m k n); `bytes` of one training step by what they hold."""
+    """`tensors`: (name, shape) of every parameter; `initial` what a fresh one gets; `parameters` by part;
+    `flops_per_token` of a forward pass (a product of [m, k] and [k, n] is 2 m k n); `bytes` of one training step by
+    what they hold."""
 
     config: EncoderConfig
     heads: dict[str, int]
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
+    initial: dict[str, str]
     parameters: dict[str, int]
     batch_size: int
     tokens: int
@@ -70,10 +73,12 @@ def describe(
             trace(model, batch_size, tokens)
         sizes = [(name, tuple(p.shape)) for name, p in model.named_parameters()]
         count = sum(p.numel() for p in model.parameters())
+        initial = fresh(model)
     return Description(
         config=config,
         heads=dict(heads),
         tensors=tuple(sizes),
+        initial=initial,
         parameters=by_part(sizes),
         batch_size=batch_size,
         tokens=tokens,
@@ -123,6 +128,17 @@ class Kept:
     def bytes(self, without: set[int]) -> int:
         """Their size, those of `without` (the weights) left out."""
         return sum(storage.nbytes() for key, storage in self.storages.items() if key not in without)
+
+
+def fresh(model: Model) -> dict[str, str]:
+    """What every parameter starts with: `normal, std 0.02` before it is cut at two deviations, or a number."""
+    parts = {"encoder": model.encoder, "pooler": model.pooler, "heads": model.heads, "mask_decoder": model.mask_decoder}
+    return {
+        f"{room}.{name}": str(value) if isinstance(value, Draw) else f"{value:g}"
+        for room, part in parts.items()
+        if part is not None
+        for name, _, value in fresh_values(part, model.config)
+    }
 
 
 def by_part(sizes: list[tuple[str, tuple[int, ...]]]) -> dict[str, int]:

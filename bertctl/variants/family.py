@@ -1,7 +1,7 @@
 """What a family of encoders is: presets, and how Hugging Face writes its config and names its tensors. No torch."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bertctl.encoder.config import EncoderConfig
@@ -39,11 +39,15 @@ class Family:
 
 def expresses(family: Family, config: EncoderConfig, heads: frozenset[str]) -> bool:
     """Whether the family's published code computes exactly this encoder with these heads: what it would write reads
-    back as the same config. No family reads both texts and images."""
+    back as the same config. How weights were first drawn does not matter, nor a mask decoder where masked tokens are
+    not predicted. No family reads both texts and images."""
     if bool(config.image_size) != reads_images(family):
         return False
     fields = family.to_hf(config)
-    return heads in family.architectures and fields is not None and family.from_hf(fields) == config
+    if heads not in family.architectures or fields is None or (config.mask_decoder and "masked_lm" in heads):
+        return False
+    read = family.from_hf(fields)
+    return read == replace(config, initializer=read.initializer, mask_decoder=False)
 
 
 def reads_images(family: Family) -> bool:

@@ -21,6 +21,7 @@ COMMON: Fields = {
     "feed_forward": "glu",
     "use_bias": False,
     "label_transform": True,
+    "initializer": "depth_scaled",
 }
 SAME_NAME = (
     "vocab_size",

@@ -30,7 +30,14 @@ SIZES = (
     "embedding_size",
     "max_position_embeddings",
 )
-FREE = ("initializer_range", "hidden_dropout_prob", "attention_probs_dropout_prob", "rope_theta", "local_rope_theta")
+FREE = (
+    "initializer",
+    "initializer_range",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "rope_theta",
+    "local_rope_theta",
+)
 
 
 def resized(

@@ -15,6 +15,7 @@ COMMON: Fields = {
     "hidden_act": "relu",
     "attention_probs_dropout_prob": 0.0,  # section 5.4 names the sums of embeddings and the outputs of parts only
     "layer_norm_eps": 1e-6,
+    "initializer": "xavier",  # scaled word embeddings then have the deviation of the sines, about 1
 }
 
 
@@ -28,14 +29,13 @@ def from_hf(fields: Fields) -> EncoderConfig:
     raise ValueError("model_type transformer is no published format")
 
 
-# Weights start with a deviation of 1 / sqrt(width): scaled word embeddings then have that of the sines, about 1.
 TRANSFORMER = Family(
     model_type="transformer",
     paper="arXiv:1706.03762",
     common=COMMON,
     sizes={
-        "base": {**size(6, 512, 8), "initializer_range": 0.0442},
-        "big": {**size(6, 1024, 16), "initializer_range": 0.0312, "hidden_dropout_prob": 0.3},
+        "base": size(6, 512, 8),
+        "big": {**size(6, 1024, 16), "hidden_dropout_prob": 0.3},
     },
     to_hf=to_hf,
     from_hf=from_hf,

@@ -83,3 +83,12 @@ def test_replaced_tokens_describe_the_encoder_that_stays(capsys):
     found = json.loads(call(capsys, "base", *options, "--set", "pretrain.objective.name=replaced_token", "--json")[1])
     assert found["heads"] == {"replaced_token": 1}
     assert found["parameters_in_all"] == 13_549_057
+
+
+def test_a_recipe_says_what_fresh_weights_are_drawn_from(capsys):
+    keys = ["--set", "pretrain.encoder.initializer=depth_scaled", "--set", "pretrain.encoder.num_hidden_layers=8"]
+    lines = {line.split()[0]: line.split(None, 1)[1] for line in call(capsys, "base", *keys)[1].splitlines() if line}
+    assert lines["encoder.layers.0.attention.query.weight"] == "768 x 768     normal, std 0.02"
+    assert lines["encoder.layers.0.attention.output.weight"] == "768 x 768     normal, std 0.005"  # 0.02 / sqrt(16)
+    assert lines["encoder.layers.0.attention.output.bias"].split() == ["768", "0"]
+    assert lines["encoder.embeddings.norm.weight"].split() == ["768", "1"]
