@@ -17,8 +17,8 @@ from bertctl.evaluate.inputs import InputFormat, Record, read_records
 from bertctl.evaluate.task import labels_for, limits_for, settings_of, task_of
 from bertctl.heads.pooling import POOLINGS
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.preprocessing import preprocessor
 from bertctl.tasks.table import TASKS
-from bertctl.text.tokenizer import Tokenizer
 from bertctl.training import runtime as runtimes
 from bertctl.variants.config import unknown
 from bertctl.variants.hf import Loaded, load_model
@@ -56,7 +56,8 @@ def predict(
     Errors: BertctlError before anything is read if the checkpoint cannot do what is asked.
     """
     folder = resolve_model(model)
-    loaded, tokenizer = load_model(folder), Tokenizer.load(folder)
+    loaded = load_model(folder)
+    tokenizer = preprocessor(folder, loaded.model.config)
     output = decided(loaded, folder, task, output)
     if output == "embeddings":
         loaded = embedder(loaded, folder, pooling)
@@ -72,11 +73,16 @@ def decided(loaded: Loaded, folder: Path, task: str | None, output: Output) -> O
     """What is given if it is not said: what the checkpoint has a head for. Errors: BertctlError for an unknown task."""
     if task is not None and task not in (*TASKS, MASKED_LM):
         raise BertctlError(unknown("task", task, (*TASKS, MASKED_LM)))
-    if output != "auto":
-        return output
-    bare = not loaded.model.head_outputs.keys() - {"sentence_pair"}
-    name = task or (None if bare else task_of(loaded, folder))
-    return "embeddings" if name in (None, EMBEDDING) else "masks" if name == MASKED_LM else "labels"
+    if output == "auto":
+        bare = not loaded.model.head_outputs.keys() - {"sentence_pair"}
+        name = task or (None if bare else task_of(loaded, folder))
+        output = "embeddings" if name in (None, EMBEDDING) else "masks" if name == MASKED_LM else "labels"
+    if loaded.model.config.image_size and output != "labels":
+        raise BertctlError(
+            f"{folder}: reads images, for which labels can be predicted, not {output}",
+            hint=f"bertctl finetune --task image_classification --model {folder} --data FOLDER",
+        )
+    return output
 
 
 def embedder(loaded: Loaded, folder: Path, pooling: str | None) -> Loaded:

@@ -14,9 +14,9 @@ from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
 from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.kinds import raise_by_kind
+from bertctl.tasks.preprocessing import preprocessor
 from bertctl.tasks.submissions import with_no_answer
 from bertctl.tasks.task import Prediction, Task
-from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import Loaded, load_model
 
@@ -27,14 +27,16 @@ class Checkpoint(NamedTuple):
     name: str
     folder: Path
     loaded: Loaded
-    tokenizer: Tokenizer
+    tokenizer: Any
+    """Or an `ImageProcessor`."""
 
 
 def load(name: str, section: EvaluateSection) -> Checkpoint:
     """The checkpoint in a folder, or of a hub name; any encoder can give vectors of texts. Errors: BertctlError."""
     folder = resolve_model(name)
     heads = {"embedding": 0} if section.task == "embedding" else None
-    return Checkpoint(name, folder, load_model(folder, heads, pooling=section.pooling), Tokenizer.load(folder))
+    loaded = load_model(folder, heads, pooling=section.pooling)
+    return Checkpoint(name, folder, loaded, preprocessor(folder, loaded.model.config))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from bertctl.console import warn
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.preprocessing import refuse_other_inputs
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Limits, Task
 from bertctl.variants.hf import Loaded
@@ -28,6 +29,7 @@ def task_of(loaded: Loaded, source: Path) -> str:
         "sequence": by_problem.get(loaded.problem_type or "", whole),
         "span": "qa",
         "choice": "multiple_choice",
+        "image": "image_classification",
         "embedding": "embedding",
         "masked_lm": MASKED_LM,
     }
@@ -44,7 +46,8 @@ def task_of(loaded: Loaded, source: Path) -> str:
 
 def labels_for(task: Task, loaded: Loaded, source: str) -> list[str]:
     """The labels of the checkpoint's head for `task`, none for a task without classes. Errors: BertctlError if it has
-    no such head."""
+    no such head, or reads the other of texts and images."""
+    refuse_other_inputs(task, loaded.model.config, source)
     labels = loaded.labels if task.classes else []
     if task.head not in loaded.model.head_outputs or labels is None:
         have = ", ".join(loaded.model.head_outputs) or "none"

@@ -23,10 +23,11 @@ LONG_LABEL_LISTS = 12  # labels named in the note before training
 
 @dataclass(frozen=True)
 class TaskData:
-    """Splits of one task as features. `scored` is the split that the result is about: test, or dev if there is none."""
+    """Splits of one task as features. `scored` is the split that the result is about: test, or dev if there is none;
+    `tokenizer` made the features, for a task about images an `ImageProcessor`."""
 
     task: Task
-    tokenizer: Tokenizer
+    tokenizer: Any
     labels: list[str]
     splits: Splits
     train: list[Features]
@@ -83,7 +84,7 @@ def prepare_data(
     task: Task,
     data: DataSection,
     splits: Splits,
-    tokenizer: Tokenizer,
+    tokenizer: Any,
     *,
     max_length: int,
     labels: list[str],
@@ -99,7 +100,7 @@ def prepare_data(
 
 
 def encode_data(
-    task: Task, splits: Splits, tokenizer: Tokenizer, labels: list[str], limits: Limits, *, refuse: bool
+    task: Task, splits: Splits, tokenizer: Any, labels: list[str], limits: Limits, *, refuse: bool
 ) -> TaskData:
     """Encode splits and say what there is to know of them. `refuse`: texts that would be cut are problems."""
     splits = replace(splits, dev=task.scored(splits.dev), test=task.scored(splits.test))

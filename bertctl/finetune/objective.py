@@ -17,7 +17,7 @@ from bertctl.finetune.strategy_config import LossSection
 from bertctl.heads.model import Model
 from bertctl.tasks.losses import PLAIN, LossOptions
 from bertctl.tasks.task import IGNORED, Features, Task
-from bertctl.training.batching import Batch
+from bertctl.training.batching import Batch, inputs_of
 
 if TYPE_CHECKING:
     from bertctl.tasks.task import MakeObjective
@@ -51,7 +51,7 @@ class TaskObjective(nn.Module):
     def logits(self, batch: Batch) -> Tensor:
         """[B, C] or [B, T, C]."""
         return self.model.read(
-            self.task.head, batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids")
+            self.task.head, inputs_of(batch), batch.get("attention_mask"), batch.get("token_type_ids")
         )
 
 

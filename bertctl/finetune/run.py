@@ -31,9 +31,9 @@ from bertctl.finetune.strategy import check_strategy, prepare
 from bertctl.finetune.strategy_config import EVERYTHING
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
+from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.task import Splits
-from bertctl.text.tokenizer import Tokenizer
 from bertctl.training import runtime as runtimes
 from bertctl.training.config import TrainingSection
 from bertctl.training.origin import origin_hash
@@ -53,7 +53,8 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault.
     """
     task = task_of(section)
-    resolve_source(section)  # what is missing is said before the data are read
+    source = resolve_source(section)  # what is missing, or cannot be, is said before the data are read
+    refuse_other_inputs(task, read_encoder_config(source, read_config(source))[1], source)
     splits = training_data(task, section.data, seed=seed, holds_out=section.folds is None)
     task = task.fitted(task.scored(splits.dev or splits.train))
     if section.folds is not None and task.scored(splits.train) != splits.train:
@@ -103,7 +104,7 @@ def fine_tune(
         task,
         section.data,
         splits,
-        Tokenizer.load(source),
+        preprocessor(source, config),
         max_length=longest_input(section.max_length, config.max_position_embeddings),
         labels=labels or task.labels(splits.train),
         known=known_labels(source, task.head),

@@ -84,7 +84,9 @@ def input_key(ids: NDArray[np.int64], segments: NDArray[np.int64]) -> bytes:
 
 def remember(model: Model, data: TaskData, out: Path, batch_size: int, runtime: Runtime) -> States | None:
     """The states of all training and dev inputs: those on disk below `out`, or computed now. None, with a warning, if
-    the disk has no room for them. Errors: Stopped, EnvironmentFault."""
+    the disk has no room for them, and for images, which are known by no ids. Errors: Stopped, EnvironmentFault."""
+    if data.task.images:
+        return None
     per_token = HEADS[data.task.head].reads == "tokens" or model.config.pooling == "attention"
     named = inputs_of(data)
     order = sorted(named, key=lambda key: (-len(named[key].input_ids), key))

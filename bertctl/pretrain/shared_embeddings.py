@@ -31,7 +31,7 @@ def disentangle(generator: Model, model: Model) -> None:
     the model computes what it did."""
     embeddings = model.encoder.embeddings
     words = WordsOnTop(generator.encoder.embeddings.word, embeddings.word.weight.detach())
-    embeddings.word = words  # type: ignore[assignment]  # no nn.Embedding, but called and read like one
+    embeddings.word = words  # no nn.Embedding, but called and read like one
 
 
 class WordsOnTop(nn.Module):
@@ -56,7 +56,7 @@ class WordsOnTop(nn.Module):
 def settle(model: Model) -> Model:
     """The model with one plain table of words again, as it is saved; it no longer follows its generator."""
     embeddings = model.encoder.embeddings
-    if isinstance(embeddings.word, WordsOnTop):
+    if isinstance(getattr(embeddings, "word", None), WordsOnTop):  # an encoder of images has no words
         embeddings.word = nn.Embedding.from_pretrained(embeddings.word.weight, freeze=False)
     return model
 

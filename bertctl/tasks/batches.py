@@ -17,7 +17,7 @@ from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
 from bertctl.tasks.task import IGNORED, Features, Limits, Prediction, Task, nothing_to_tune
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.training.batching import Batch, bucketed_epoch, pad_batch, rank_share, to_tensors
+from bertctl.training.batching import Batch, bucketed_epoch, inputs_of, pad_batch, rank_share, to_tensors
 from bertctl.training.runtime import Runtime
 
 WIDTH_MULTIPLE = 8
@@ -26,8 +26,9 @@ CHUNK_EXAMPLES = 2048  # encoded, scored and turned into predictions at a time, 
 
 
 def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
-    """One batch: input_ids, attention_mask, token_type_ids [B, T], labels [B] or [B, T] int64, or [B] or [B, C]
-    float32, if the features have them; `groups` [B], the number of a row's example within the batch, and its `roles`.
+    """One batch: input_ids, attention_mask, token_type_ids [B, T], or of images `image_arrays`; labels [B] or [B, T]
+    int64, or [B] or [B, C] float32, if the features have them; `groups` [B], the number of a row's example within the
+    batch, and its `roles`.
 
     No wider than `model` reads. Segments are there for any model: one without them may have a teacher that has them.
     """
@@ -41,12 +42,22 @@ def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
         columns["labels"] = labels
     longest = max(len(f.input_ids) for f in features)
     fits = -(-longest // WIDTH_MULTIPLE) * WIDTH_MULTIPLE <= model.config.max_position_embeddings
-    arrays = pad_batch(columns, {"input_ids": pad_id, "labels": IGNORED}, multiple=WIDTH_MULTIPLE if fits else 1)
+    if model.config.image_size:
+        arrays = image_arrays([f.pixels() for f in features if f.pixels is not None], model.config.patch_size)
+    else:
+        arrays = pad_batch(columns, {"input_ids": pad_id, "labels": IGNORED}, multiple=WIDTH_MULTIPLE if fits else 1)
     if not per_token and None not in labels:
         arrays["labels"] = np.array(labels, dtype=np.int64 if isinstance(labels[0], int) else np.float32)
     arrays["groups"] = np.cumsum([0, *(a.example != b.example for a, b in pairwise(features))])
     arrays["roles"] = np.array([f.role for f in features])
     return to_tensors(arrays)
+
+
+def image_arrays(images: Sequence[NDArray[np.float32]], patch_size: int) -> dict[str, NDArray[Any]]:
+    """pixel_values [B, channels, height, width], and how many tokens they are: patches, and a class token each."""
+    pixels = np.stack(images)
+    patches = (pixels.shape[2] // patch_size) * (pixels.shape[3] // patch_size)
+    return {"pixel_values": pixels, "tokens": np.array(len(pixels) * (patches + 1))}
 
 
 @dataclass
@@ -97,7 +108,10 @@ class TrainingBatches:
         """A batch without a label and without a real token, which some losses are divided by, for a rank that a short
         batch leaves without an example: ranks must keep step."""
         batch = self._batch(ids)
-        batch["attention_mask"] = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
+        if "tokens" in batch:
+            batch["tokens"] = torch.zeros_like(batch["tokens"])
+        else:
+            batch["attention_mask"] = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
         if "labels" in batch:
             empty = float("nan") if batch["labels"].is_floating_point() else IGNORED
             batch["labels"] = torch.full_like(batch["labels"], empty)
@@ -167,7 +181,7 @@ def feature_logits(
 def _forward(model: Model, head: str, batch: Batch, runtime: Runtime) -> torch.Tensor:
     batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
     with runtime.autocast():
-        return model.read(head, batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids")).float()
+        return model.read(head, inputs_of(batch), batch.get("attention_mask"), batch.get("token_type_ids")).float()
 
 
 def _stop_if_asked(runtime: Runtime) -> None:

@@ -7,7 +7,17 @@ from pydantic import Field, model_validator
 
 from bertctl.recipe.section import Section
 
-TaskName = Literal["classification", "multi_label", "regression", "ner", "pos", "qa", "multiple_choice", "embedding"]
+TaskName = Literal[
+    "classification",
+    "multi_label",
+    "regression",
+    "ner",
+    "pos",
+    "qa",
+    "multiple_choice",
+    "embedding",
+    "image_classification",
+]
 LabelTaskName = Literal["classification", "ner", "pos"]
 """Tasks whose every item has one of a few named labels: what can be probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
@@ -28,6 +38,9 @@ class ColumnsSection(Section):
     """The second text of a pair (usual names: sentence2, hypothesis, ...); in qa the context, in multiple_choice the
     question, or what all endings begin with (question, sent2), in embedding what belongs to the anchor (positive,
     passage, ...)."""
+    image: Column | None = None
+    """An image (image_classification): the name of its file (file, file_name, path, ...), from the folder of the table
+    on, or the image itself as `datasets` writes it (image)."""
     label: Column | None = None
     """The label of a text (usual names: label, labels, class, ...), its labels, or its number (score, ...); in qa the
     answers, in multiple_choice the number of the right choice, from 0, or its text."""

@@ -29,9 +29,20 @@ def read(task: Task, data: DataSection, problems: list[str], notes: list[str]) -
 
 def as_table(where: str, rows: Any) -> Table:
     """A split of `datasets` as a table; integer classes keep their names."""
+    rows = undecoded(rows)
     names = {column: _names(feature) for column, feature in rows.features.items()}
     known = {column: found for column, found in names.items() if found}
     return Table(where, list(rows.column_names), list(enumerate(rows, 1)), known)
+
+
+def undecoded(rows: Any) -> Any:
+    """The same with images as the bytes or files that they are stored as."""
+    import datasets
+
+    for column, feature in rows.features.items():
+        if isinstance(feature, datasets.Image):
+            rows = rows.cast_column(column, datasets.Image(decode=False))
+    return rows
 
 
 def _names(feature: Any) -> list[str]:

@@ -4,7 +4,7 @@ Everything is ready for JSON. A part that predictions do not allow, such as cali
 out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,18 @@ MOST_CHARACTERS = 300
 NEIGHBOURS = 5  # words shown on each side of a wrong one
 
 
+def text_shown(example: TextExample) -> dict[str, Any]:
+    """What a report shows of a text or a pair besides its place."""
+    pair = {} if example.pair is None else {"text_pair": shown(example.pair)}
+    return {"text": shown(example.text), **pair}
+
+
 def text_report(
-    examples: Sequence[TextExample], predicted: Sequence[Prediction], labels: Sequence[str], samples: int
+    examples: Sequence[Any],
+    predicted: Sequence[Prediction],
+    labels: Sequence[str],
+    samples: int,
+    shown_of: Callable[[Any], dict[str, Any]] = text_shown,
 ) -> dict[str, Any]:
     """confusion, calibration (ece, nll, brier, reliability) and costliest_errors of one label a text."""
     gold, said = [example.label for example in examples], [row["label"] for row in predicted]
@@ -46,8 +56,7 @@ def text_report(
         "costliest_errors": [
             {
                 "where": examples[place].place(),
-                "text": shown(examples[place].text),
-                **({"text_pair": shown(examples[place].pair or "")} if examples[place].pair is not None else {}),
+                **shown_of(examples[place]),
                 "gold": gold[place],
                 "predicted": said[place],
                 "probability": float(shares[place].max()),

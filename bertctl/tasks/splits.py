@@ -14,7 +14,7 @@ from bertctl.tasks.kinds import raise_by_kind
 from bertctl.tasks.label_checks import labels_in, one_class, sound, unknown_labels
 from bertctl.tasks.strata import stratified_order
 from bertctl.tasks.tables import ENDINGS
-from bertctl.tasks.task import Splits, Task
+from bertctl.tasks.task import WHOLE, Splits, Task
 
 SPLIT_WORDS = {
     "train": ("train", "training"),
@@ -136,6 +136,7 @@ def _read_path(task: Task, data: DataSection, lone: str, problems: list[str]) ->
     """The splits of a folder in a layout of the task's own, else of the files named for them."""
     own = task.read_folder(data.path, data, problems) if data.path is not None and data.path.is_dir() else None
     if own is not None:
+        own = {lone: own[WHOLE]} if WHOLE in own else own
         return {split: own.get(split, []) for split in SPLIT_WORDS}
     if lone == "test" and _is_file(data):  # a file may say that it is something else
         lone = split_of(Path(str(data.path))) or lone

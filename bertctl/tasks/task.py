@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.config import DataSection
-from bertctl.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     MakeObjective = Callable[[Model, Runtime, int | None], nn.Module]
 
 IGNORED = -100  # the label of a position that has no loss
+WHOLE = "whole"  # what `Task.read_folder` calls a folder without splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ class Features:
     `labels`: a class number, a value, a number a position (-100: no loss), a value an output, or None without gold
     labels. `words` and `positions` (token labels): the words that this window answers for, and the position of the
     first piece of each. `positions` and `spans` (questions): the pieces of the context, and the code points of the
-    original text that each stands for. `role`: which part of its example an input of a grouped task is.
+    original text that each stands for. `role`: which part of its example an input of a grouped task is. `pixels`: what
+    reads an image, [channels, height, width], which then has no ids.
     """
 
     input_ids: list[int]
@@ -92,6 +94,7 @@ class Features:
     positions: list[int] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
     role: int = 0
+    pixels: Callable[[], NDArray[np.float32]] | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,9 @@ class Task:
     """What a student imitates of a teacher's answers; None if the task cannot be distilled."""
     classes: bool = True
     """Whether gold answers are names of a closed set, which the checkpoint keeps."""
+    images: bool = False
+    """Whether examples are images; the encoder then reads pixels, and what stands for a tokenizer is an
+    `ImageProcessor`."""
     grouped: bool = False
     """Whether the inputs of one example must stay together in a batch."""
     outputs: Callable[[Sequence[str]], int] = len
@@ -165,7 +171,8 @@ class Task:
     read_file: Callable[[Path, DataSection, bool, list[str]], list[Any]]
     """(file, data, labelled, problems) -> examples; appends to problems what is wrong, as `file:line: ...`."""
     read_folder: Callable[[Path, DataSection, list[str]], dict[str, list[Any]] | None] = lambda *_: None
-    """(folder, data, problems) -> the splits of a folder in a layout of the task's own; None for any other folder."""
+    """(folder, data, problems) -> the splits of a folder in a layout of the task's own, `WHOLE` alone if it has none;
+    None for any other folder."""
     read_table: Callable[..., list[Any]]
     """(table, data, labelled, problems) -> examples, for records that come from elsewhere than a file."""
     demo: Callable[[DataSection], Splits]
@@ -184,7 +191,7 @@ class Task:
     """Example -> its input text, for finding repeats."""
     input: Callable[[str | Mapping[str, Any], DataSection, str], Any]
     """(line of text or record, data, where) -> an example without label, for `predict`. Errors: BertctlError."""
-    encode: Callable[[Sequence[Any], Tokenizer, Sequence[str], Limits], list[Features]]
+    encode: Callable[[Sequence[Any], Any, Sequence[str], Limits], list[Features]]
     """(examples, tokenizer, labels, limits) -> features, those of one example next to each other."""
     tune: Callable[[Sequence[Any], Sequence[Features], Sequence[np.ndarray], Sequence[str]], dict[str, Any]] = (
         nothing_to_tune

@@ -109,6 +109,19 @@ def pad_batch(
     return padded
 
 
+def inputs_of(batch: Batch) -> Tensor:
+    """What the encoder reads: ids [B, T], or pixels [B, channels, height, width]."""
+    return batch["pixel_values"] if "pixel_values" in batch else batch["input_ids"]
+
+
+def real_tokens(batch: Batch) -> Tensor:
+    """How many tokens of a batch are no padding; of images, whose batch does not know what a patch is, `tokens`."""
+    if "tokens" in batch:
+        return batch["tokens"]
+    mask = batch.get("attention_mask")
+    return torch.tensor(batch["input_ids"].numel(), device=batch["input_ids"].device) if mask is None else mask.sum()
+
+
 def to_tensors(arrays: Mapping[str, NDArray[np.generic]]) -> Batch:
     """Arrays as tensors. A mask without any padding is left out, so that attention need not apply it."""
     return {

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bertctl.errors import NonFinite
-from bertctl.training.batching import Batch, mix
+from bertctl.training.batching import Batch, mix, real_tokens
 from bertctl.training.optim import set_lr
 from bertctl.training.runtime import Runtime
 
@@ -98,9 +98,7 @@ def _total_counts(objective: Objective, batches: Sequence[Batch], runtime: Runti
     """Divisor of each term over the whole step, and its real tokens."""
     totals: dict[str, Tensor] = {}
     for batch in batches:
-        mask = batch.get("attention_mask")
-        real = batch["input_ids"].numel() if mask is None else mask.sum()
-        for term, count in (objective.counts(batch) | {"tokens": torch.as_tensor(real, device=runtime.device)}).items():
+        for term, count in (objective.counts(batch) | {"tokens": real_tokens(batch)}).items():
             totals[term] = totals.get(term, 0.0) + count.double()
     summed = _sum_over_ranks(totals, runtime)
     return summed, float(summed.pop("tokens"))

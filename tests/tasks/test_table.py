@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from bertctl.heads.table import HEADS
+from bertctl.images.processor import ImageProcessor
 from bertctl.tasks.audit import audit
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.splits import training_data
@@ -33,9 +35,11 @@ FILES = {
     "pos": ("conll", TAGS.replace("-", "")),
     "qa": ("jsonl", ASKED),
     "embedding": ("csv", "sentence1,sentence2,score\na b,b,2.5\nb,c,1\nc a,a,4\n"),
+    "image_classification": ("csv", "file,label\na.png,x\nb.png,y\nc.png,x\nd.png,y\n"),
     "multiple_choice": ("csv", "sent1,sent2,ending0,ending1,label\na,b,c,a,0\nb,,a,c,1\nc,a,b,c,1\n"),
 }
 INPUTS = {
+    "image_classification": ["a.png", " b.png", "c.png\n"],
     "qa": [{"question": question, "context": context} for question, context in (("a", "b c"), ("", ""), ("b", "c"))],
     "multiple_choice": [{"context": context, "choices": ["a", "b"]} for context in ("a b c", "", "b")],
 }
@@ -50,6 +54,19 @@ SAID = {
 }
 
 
+def preprocessor(task: Task) -> Tokenizer | ImageProcessor:
+    return ImageProcessor(4, 4, (0.5,), (0.5,)) if task.images else TOKENIZER
+
+
+def write_data(name: str, folder: Path) -> None:
+    """Train and dev of a task, which are equal."""
+    ending, text = FILES[name]
+    for split in ("train", "dev"):
+        (folder / f"{split}.{ending}").write_text(text)
+    for number, letter in enumerate("abcd"):
+        Image.new("L", (4, 4), 40 * number).save(folder / f"{letter}.png")
+
+
 def shape(task: Task, feature: Features, labels: list[str]) -> tuple[int, ...]:
     """Of a feature's logits."""
     outputs = task.outputs(labels) or 5
@@ -59,12 +76,10 @@ def shape(task: Task, feature: Features, labels: list[str]) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_from_file_to_scores(name: str, tmp_path: Path) -> None:
     task = TASKS[name]
-    ending, text = FILES[name]
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.{ending}").write_text(text)
+    write_data(name, tmp_path)
     splits = training_data(task, DataSection(path=tmp_path), seed=1)
     labels = task.labels(splits.train)
-    features = task.encode(splits.dev, TOKENIZER, labels, Limits(16, 4))
+    features = task.encode(splits.dev, preprocessor(task), labels, Limits(16, 4))
     logits = [np.random.default_rng(0).normal(size=shape(task, feature, labels)) for feature in features]
     predicted = task.predictions(splits.dev, features, logits, labels, task.tune(splits.dev, features, logits, labels))
     assert len(predicted) == len(splits.dev)
@@ -82,7 +97,7 @@ def test_examples_without_labels_are_encoded_and_predicted(name: str) -> None:
     labels = ["O", "B-X", "I-X"]
     inputs = INPUTS.get(name, ["a b c", "", "b"])
     examples = [task.input(line, DataSection(), f"stdin:{i}") for i, line in enumerate(inputs, 1)]
-    features = task.encode(examples, TOKENIZER, labels, Limits(16, 4))
+    features = task.encode(examples, preprocessor(task), labels, Limits(16, 4))
     assert all(feature.labels is None for feature in features)
     zeros = [np.zeros(shape(task, feature, labels)) for feature in features]
     predicted = task.predictions(examples, features, zeros, labels, {})
@@ -93,9 +108,7 @@ def test_examples_without_labels_are_encoded_and_predicted(name: str) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_that_says_everything_right_scores_one(name: str, tmp_path: Path) -> None:
     task = TASKS[name]
-    ending, text = FILES[name]
-    (tmp_path / f"train.{ending}").write_text(text)
-    (tmp_path / f"dev.{ending}").write_text(text)
+    write_data(name, tmp_path)
     splits = training_data(task, DataSection(path=tmp_path), seed=1)
     labels = task.labels(splits.train)
     key = SAID.get(name, "label")
