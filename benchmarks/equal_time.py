@@ -86,12 +86,12 @@ class Comparison:
         """A whole budget at one rate, with its curve on both texts; `score` is the held-out loss, terms weighted."""
         steps = max(POINTS, round(self.seconds / seconds_a_step))
         every = steps // POINTS
-        clock = Clock(None if ELECTRA in ENCODERS[name] else self.wikitext, (*range(every, steps, every), steps))
+        clock = Clock(None if ELECTRA in ENCODERS[name] else self.wikitext, (*range(every, steps - every // 2, every), steps))
         told = self.train(name, folder, steps=steps, rate=rate, clock=clock, every=every)
         seen = held_out_lines(folder)
         points = [p | {key: seen[p["step"]][key] for key in KEPT if key in seen[p["step"]]} for p in clock.points]
         score = told["mlm_loss"] + 50 * told.get("replaced_token_loss", 0.0)
-        return {"rate": rate, "seconds": clock.seconds, "score": score, "points": points, **told}
+        return told | {"rate": rate, "seconds": clock.seconds, "score": score, "points": points}
 
     def wikitext(self, objective: Any, runtime: Any, last: bool) -> Row:
         """Loss on the first articles of WikiText-2 test, and at the end on all of them with its interval, by the

@@ -60,7 +60,7 @@ def test_steps_come_from_the_budget_and_points_from_both_measurements(comparison
         (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         clock.points += [{"step": step, "seconds": step / 4, "wikitext": {"value": 6.0}} for step in clock.at]
         clock.times += [10.0]
-        return {"steps": 40, "parameters": 7, "mlm_loss": 4.0, "replaced_token_loss": 0.2}
+        return {"steps": 40, "parameters": 7, "mlm_loss": 4.0, "replaced_token_loss": 0.2, "seconds": 99.0}
 
     monkeypatch.setattr(equal_time, "timed_stage", stage)
     found = comparison.pretrain("BERT", tmp_path / "run", 0.001, 0.25)
