@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from bertctl.encoder.block import Block
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder, EncoderOutput
-from bertctl.encoder.kernels import KERNELS, choose_kernel
+from bertctl.encoder.kernels import attend
 
 STEPS = 2
 
@@ -42,9 +42,8 @@ def asked(layer: Block, encoder: Encoder, states: Tensor, before: Tensor, key_ma
     attention, pattern = layer.attention, encoder.patterns[-1]
     q, k = encoder.position.rotate(attention.queries(states), attention.keys(before), pattern.is_local)
     v = attention.value(before).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
-    kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], pattern)]
     score_bias = encoder.position.score_bias(attention.queries, attention.keys)
-    context = kernel(q, k, v, key_mask, pattern, score_bias, attention.dropout if layer.training else 0.0)
+    context = attend(q, k, v, key_mask, pattern, score_bias, attention.dropout if layer.training else 0.0)
     mixed = attention.output(context.transpose(1, 2).flatten(2))
     hidden = layer.attention_norm(states + layer.dropout(mixed))
     return layer.feed_forward_norm(hidden + layer.dropout(layer.feed_forward(hidden)))
