@@ -86,7 +86,8 @@ class Comparison:
         """A whole budget at one rate, with its curve on both texts; `score` is the held-out loss, terms weighted."""
         steps = max(POINTS, round(self.seconds / seconds_a_step))
         every = steps // POINTS
-        clock = Clock(None if ELECTRA in ENCODERS[name] else self.wikitext, (*range(every, steps - every // 2, every), steps))
+        at = (*range(every, steps - every // 2, every), steps)
+        clock = Clock(None if ELECTRA in ENCODERS[name] else self.wikitext, at)
         told = self.train(name, folder, steps=steps, rate=rate, clock=clock, every=every)
         seen = held_out_lines(folder)
         points = [p | {key: seen[p["step"]][key] for key in KEPT if key in seen[p["step"]]} for p in clock.points]
