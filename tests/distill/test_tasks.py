@@ -129,7 +129,7 @@ def test_with_labels_both_losses_are_minimised(make):
 def test_a_teacher_of_another_task_is_refused(make):
     _, folder = make("regression")
     other, _ = make("multi_label", teacher=str(folder / "teacher"))
-    with pytest.raises(BertctlError, match="has no sequence head with named labels"):
+    with pytest.raises(BertctlError, match="was fine-tuned for regression, expected a teacher of multi_label"):
         run(other, out=Path(folder / "a"), seed=0)
     _, folder = make("multi_label")
     other, _ = make("regression", teacher=str(folder / "teacher"))

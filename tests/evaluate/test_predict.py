@@ -234,7 +234,7 @@ def test_an_object_without_the_text_is_told_what_it_needs_and_nothing_of_recipes
         ({"sequence": 2}, "classification", "multi_label", "was fine-tuned for classification, expected a model for m"),
         ({"sequence": 2}, "classification", "regression", "was fine-tuned for classification, expected a model for r"),
         ({"sequence": 2}, None, "regression", "its head has 2 outputs, expected 1 for regression"),
-        ({"sequence": 1}, "regression", "classification", "has no sequence head with named labels"),
+        ({"sequence": 1}, "regression", "classification", "was fine-tuned for regression, expected a model for c"),
     ],
 )
 def test_a_head_that_says_something_else_is_not_asked(make_model, heads, noted, task, problem):
