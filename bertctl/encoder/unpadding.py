@@ -19,8 +19,13 @@ from bertctl.encoder.kernels import attend
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.relative import ScoreBias
 
-LEAST_PADDING = 0.02
-"""The share of padding from which on it is left out."""
+LEAST_PADDING = 0.05
+"""The share of padding from which on it is left out: the only place where this is decided, and by the mask alone.
+
+Measured by benchmarks/padding.py, a training step of 32 texts, one thread: of 4 layers x 256 in bf16 with 1, 2, 5, 10%
+of padding it takes 1.00, 1.00, 1.03, 0.97 of the padded time (a busy machine, +-0.03). With the 19% that batches of
+like length hold in SST-2 it takes 0.88 (float32 0.83), of 6 x 384 0.87 (0.85); with the 67% of random order 0.45
+(0.43), of 6 x 384 0.47 (0.43). Not measured on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Places:
         return cls(place, row.index_copy_(0, place, torch.arange(len(place), device=place.device)))
 
     def spread(self, x: Tensor) -> Tensor:
-        """[rows, W] -> [places, W], zeros where there is no row."""
+        """[rows, W], or [N, H, W] for N * H rows -> [places, W], zeros where there is no row."""
         return _Spread.apply(x, self)
 
     def collect(self, x: Tensor) -> Tensor:
@@ -51,12 +56,12 @@ class _Spread(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, places: Places) -> Tensor:
-        ctx.places = places
+        ctx.places, ctx.shape = places, x.shape
         return _spread(x, places)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return gradients[0].index_select(0, ctx.places.place), None
+        return gradients[0].index_select(0, ctx.places.place).view(ctx.shape), None
 
 
 class _Collect(torch.autograd.Function):
@@ -73,7 +78,8 @@ class _Collect(torch.autograd.Function):
 
 
 def _spread(x: Tensor, places: Places) -> Tensor:
-    return torch.cat((x, x.new_zeros(1, x.shape[1]))).index_select(0, places.row)
+    # torch.cat reads x as it lies, a third of what one product gave for queries, keys and values
+    return torch.cat((x, x.new_zeros(1, *x.shape[1:]))).flatten(0, -2).index_select(0, places.row)
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class Packing:
     def to_rows(self, x: Tensor) -> Tensor:
         """[1, H, N, D] -> [B, H, T, D], zeros at padding."""
         batch, tokens = self.key_mask.shape
-        return self.heads.spread(x[0].transpose(0, 1).flatten(0, 1)).unflatten(0, (batch, x.shape[1], tokens))
+        return self.heads.spread(x[0].transpose(0, 1)).unflatten(0, (batch, x.shape[1], tokens))
 
     def from_rows(self, x: Tensor) -> Tensor:
         """[B, H, T, D] -> [1, H, N, D]."""
