@@ -96,7 +96,7 @@ def test_of_several_columns_the_meant_one_is_not_guessed(tmp_path: Path) -> None
 @pytest.mark.parametrize("columns", [{"tags": 9}, {"tokens": 9}, {"tags": "xpos"}, {"tags": 1}])
 def test_columns_that_are_not_there(tmp_path: Path, columns: dict[str, object]) -> None:
     _, problems = read(tmp_path / "t.txt", HC_23, **columns)
-    assert "got 4 columns, expected a word and a tag" in problems[0]
+    assert "got 4 columns parted by tabs or blanks, expected a word and its tag" in problems[0]
 
 
 @pytest.mark.parametrize(("column", "tags"), [(None, ["AUX", "PART", "VERB"]), ("xpos", ["VBP", "RB", "VB"])])

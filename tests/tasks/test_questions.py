@@ -106,5 +106,5 @@ def test_input_for_predict_is_an_object_with_both_texts() -> None:
     assert input_example({"id": 3, "question": "Who?", "context": "Ann"}, DataSection(), "<stdin>:7").id == "3"
     with pytest.raises(BertctlError, match=r"^<stdin>:7: got text, expected objects with a question and its context"):
         input_example("Who?", DataSection(), "<stdin>:7")
-    with pytest.raises(BertctlError, match=r"^<stdin>:7: got the columns 'question'"):
+    with pytest.raises(BertctlError, match=r"^<stdin>:7: got an object with 'question'"):
         input_example({"question": "Who?"}, DataSection(), "<stdin>:7")

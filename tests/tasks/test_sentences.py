@@ -83,5 +83,5 @@ def test_inputs_of_predict(record: object) -> None:
 
 def test_a_blank_input_has_no_words_and_a_wrong_one_is_refused() -> None:
     assert sentences.input_example(" ", DataSection(), "stdin:1").words == ()
-    with pytest.raises(BertctlError, match=r"stdin:2: got the columns 'x'"):
+    with pytest.raises(BertctlError, match=r"stdin:2: got an object with 'x'"):
         sentences.input_example({"x": 1}, DataSection(), "stdin:2")
