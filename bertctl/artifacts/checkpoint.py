@@ -32,6 +32,7 @@ HUB_FILES = [
     "config_sentence_transformers.json",
     "*.safetensors",
     "*.safetensors.index.json",
+    "preprocessor_config.json",
     "tokenizer*.json",
     "vocab.txt",
     "vocab.json",

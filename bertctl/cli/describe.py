@@ -12,6 +12,7 @@ from bertctl.errors import BertctlError
 
 if TYPE_CHECKING:
     from bertctl.cli.recipe import Recipe
+    from bertctl.encoder.config import EncoderConfig
     from bertctl.variants.describe import Description
 
 WORDPIECES = 30522  # BERT's vocabulary, for a recipe that does not say how large its own is
@@ -39,6 +40,10 @@ def describe(
     from bertctl.variants.describe import describe as trace  # imports torch
 
     longest = given["config"].max_position_embeddings
+    if given["config"].image_size:
+        if tokens not in (None, longest):
+            raise BertctlError(f"--tokens: got {tokens}, but an image is always {longest} tokens to this encoder")
+        given["tokens"] = longest
     given["tokens"] = given["tokens"] if tokens is not None else min(given["tokens"], longest)
     if given["tokens"] > longest:
         raise BertctlError(f"--tokens: got {tokens}, but the encoder reads at most {longest}")
@@ -74,11 +79,14 @@ def _of_recipe(name: str, overrides: list[str]) -> dict[str, Any]:
         raise BertctlError(f"{name}: no section `pretrain`, so there is no encoder to describe")
     pairs = recipe.build_pairs or BuildPairsSection()
     training = recipe.pretrain.training
-    vocab_size, pad_token_id = _vocabulary(recipe)
+    images = recipe.pretrain.objective.name == "masked_image"
+    vocab_size, pad_token_id = (0, 0) if images else _vocabulary(recipe)
     rows = rounded_up(vocab_size, recipe.pretrain.pad_vocab_to_multiple_of)
     heads = {"masked_lm": 0} | ({"sentence_pair": 2} if pairs.second_segment != "none" else {})
     if recipe.pretrain.objective.name == "replaced_token":
         heads = {"replaced_token": 1}  # of the encoder that stays; its generator is not described
+    elif images:
+        heads = {"masked_image": 0}
     return {
         "config": encoder_config(recipe.pretrain.encoder, vocab_size=rows, pad_token_id=pad_token_id),
         "heads": heads,
@@ -137,13 +145,22 @@ def _show(what: str, found: "Description", *, fresh: bool) -> None:
     memory = ", ".join(f"{part} {_mebibytes(size)}" for part, size in found.bytes.items())
     typer.echo(
         f"\n{what}: {config.num_hidden_layers} layers x {config.hidden_size}, {config.num_attention_heads} heads, "
-        f"vocabulary {config.vocab_size:,}, at most {config.max_position_embeddings:,} tokens\n"
+        f"{_reads(config)}\n"
         f"parameters: {total:,} ({parts})\n"
         f"arithmetic: {found.flops_per_token / 1e6:,.1f} MFLOP a token forward, "
         f"{found.training_flops_per_token / 1e6:,.1f} in training, at {found.tokens} tokens\n"
         f"memory of a training step, {found.batch_size} x {found.tokens} tokens in {found.precision}: "
         f"at least {_mebibytes(sum(found.bytes.values()))} ({memory})"
     )
+
+
+def _reads(config: "EncoderConfig") -> str:
+    """What the encoder's inputs are."""
+    if not config.image_size:
+        return f"vocabulary {config.vocab_size:,}, at most {config.max_position_embeddings:,} tokens"
+    size, patch, grey = config.image_size, config.patch_size, config.num_channels == 1
+    kind = "images in shades of grey" if grey else "images"
+    return f"{kind} of {size} x {size} in patches of {patch} x {patch}, {config.max_position_embeddings:,} tokens"
 
 
 def _is_like_first(name: str, shape: tuple[int, ...], found: "Description") -> bool:

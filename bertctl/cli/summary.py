@@ -25,6 +25,8 @@ SHOWN = {
     "replaced_token_accuracy": "replaced-token accuracy",
     "replaced_token_precision": "replaced-token precision",
     "replaced_token_recall": "replaced-token recall",
+    "masked_pixel_loss": "held-out loss of hidden pixels",
+    "visible_mean_loss": "loss of drawing the visible mean",
     "metric": "scored by",
     "majority_baseline": "majority class",
     "bag_of_words": "bag of words",

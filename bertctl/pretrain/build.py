@@ -10,6 +10,9 @@ from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.pretrain.config import PretrainSection, ReplacedTokenObjectiveSection
 from bertctl.pretrain.data import PretrainingData
+from bertctl.pretrain.images import ImageData
+from bertctl.pretrain.masked_image import HEAD as MASKED_IMAGE
+from bertctl.pretrain.masked_image import MaskedImageObjective
 from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.pretrain.replaced_token import HEAD, ReplacedTokenObjective, generator_config
 from bertctl.pretrain.vocabulary import with_vocabulary
@@ -36,6 +39,17 @@ def build_objective(
     generator = build_generator(section.objective, model, seed)
     never_predicted(generator, data.tokenizer.vocab_size)
     return ReplacedTokenObjective(model, generator, weights, section.objective.embedding_sharing)
+
+
+def build_masked_image(section: PretrainSection, data: ImageData, seed: int) -> MaskedImageObjective:
+    """The objective of hidden patches over fresh weights, or those of a checkpoint."""
+    torch.manual_seed(mix(seed, 0))
+    if section.init_from is None:
+        return MaskedImageObjective(Model(data.config, {MASKED_IMAGE: 0}))
+    loaded = load_model(resolve_model(section.init_from), {MASKED_IMAGE: 0})
+    if loaded.new_tensors:
+        note(f"init_from: drawn anew because the checkpoint has none: {', '.join(loaded.new_tensors)}")
+    return MaskedImageObjective(loaded.model)
 
 
 def build_generator(section: ReplacedTokenObjectiveSection, model: Model, seed: int) -> Model:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from bertctl.recipe.section import Section
 from bertctl.training.config import TrainingSection
-from bertctl.variants.config import EncoderSection
+from bertctl.variants.config import EncoderSection, reads_images
 
 
 class MaskingSection(Section):
@@ -65,13 +65,35 @@ class ReplacedTokenObjectiveSection(Section):
     """Weight of the loss of telling replaced tokens, a mean over all real ones."""
 
 
+class MaskedImageObjectiveSection(Section):
+    """Draw the pixels of hidden patches (SimMIM, arXiv:2111.09886), for an encoder that reads images."""
+
+    name: Literal["masked_image"] = "masked_image"
+    """SimMIM's objective."""
+    mask_ratio: float = Field(default=0.6, gt=0, lt=1)
+    """Share of an image that is hidden, rounded up to whole squares."""
+    mask_patch_size: int = Field(default=32, ge=1)
+    """Width in pixels of the squares that are hidden whole; a multiple of the encoder's patch_size."""
+
+
+class ImagesSection(Section):
+    """Images to pretrain on; labels are not needed."""
+
+    path: Path
+    """A folder with images at any depth, Parquet files with a column `image` among them, or one such file."""
+    held_out_fraction: float = Field(default=0.01, gt=0, lt=1)
+    """Share of the images that is held out; at least one is."""
+
+
 class PretrainSection(Section):
-    """Pretraining on masked tokens, with sentence pairs if the examples have them, or on replaced ones."""
+    """Pretraining on masked tokens, with sentence pairs if the examples have them, on replaced ones, or on images."""
 
     pairs: Path | None = None
     """The folder that build-pairs wrote; workdir/build_pairs if not given."""
     tokens: Path | None = None
     """The folder that tokenize wrote and that the pairs point into; workdir/tokenize if not given."""
+    images: ImagesSection | None = None
+    """Of the objective masked_image, in place of tokens and pairs: the images."""
     init_from: str | None = None
     """A checkpoint folder or hub name to continue from, in place of fresh weights; its encoder is then used."""
     resize: bool = False
@@ -83,10 +105,11 @@ class PretrainSection(Section):
     pad_vocab_to_multiple_of: int = Field(default=1, ge=1)
     """Rows of the word embeddings are rounded up to a multiple of this (64 suits GPUs); the further rows stand for no
     token and are never predicted."""
-    objective: Annotated[MaskedLMObjectiveSection | ReplacedTokenObjectiveSection, Field(discriminator="name")] = (
-        MaskedLMObjectiveSection()
-    )
-    """What is learned: `{name: masked_lm}` or `{name: replaced_token}`."""
+    objective: Annotated[
+        MaskedLMObjectiveSection | ReplacedTokenObjectiveSection | MaskedImageObjectiveSection,
+        Field(discriminator="name"),
+    ] = MaskedLMObjectiveSection()
+    """What is learned: `{name: masked_lm}`, `{name: replaced_token}` or `{name: masked_image}`."""
     masking: MaskingSection = MaskingSection()
     """How tokens are masked, anew in every epoch."""
     phases: list[PhaseSection] = Field(default=[])
@@ -100,6 +123,18 @@ class PretrainSection(Section):
     def _resize_needs_a_start(self) -> "PretrainSection":
         if self.resize and self.init_from is None:
             raise ValueError("`resize` needs `init_from`, the checkpoint to make larger or smaller")
+        return self
+
+    @model_validator(mode="after")
+    def _texts_or_images(self) -> "PretrainSection":
+        about_images = self.objective.name == "masked_image"
+        if self.images is not None and not about_images:
+            raise ValueError(f"`images` belongs to the objective masked_image, not to {self.objective.name}")
+        if self.resize and about_images:
+            raise ValueError("`resize` is not for encoders of images")
+        if self.init_from is None and reads_images(self.encoder) != about_images:
+            fits = "vit" if about_images else "bert"
+            raise ValueError(f"the objective {self.objective.name} needs another encoder, such as `name: {fits}`")
         return self
 
     @model_validator(mode="after")

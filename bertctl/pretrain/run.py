@@ -1,4 +1,4 @@
-"""Stage 3: pretrain an encoder on masked or replaced tokens. Read it from top to bottom."""
+"""Stage 3: pretrain an encoder on masked or replaced tokens, or on images. Read it from top to bottom."""
 
 import time
 from collections.abc import Callable
@@ -9,11 +9,10 @@ from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.console import Progress, note
 from bertctl.errors import Stopped
 from bertctl.heads.model import Model
-from bertctl.pretrain.build import build_objective
 from bertctl.pretrain.config import PretrainSection
-from bertctl.pretrain.data import PretrainingData, make_batches, open_data
-from bertctl.pretrain.held_out import evaluate_held_out, on_plateau, unigram_entropy
+from bertctl.pretrain.held_out import evaluate_held_out
 from bertctl.pretrain.shared_embeddings import settle
+from bertctl.pretrain.sources import SOURCES
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import Prefetch
 from bertctl.training.loop import fit
@@ -35,19 +34,19 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
     Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault.
     """
     began = time.monotonic()
-    data = open_data(section)
+    source = SOURCES[section.objective.name]
+    data = source.open(section)
     training = section.training
     examples = sum(len(reader) for reader in data.train.values())
     steps = training.steps_for(examples, DEFAULT_EPOCHS)
     runtimes.keep_freed_memory()
     with runtimes.start(training.precision) as runtime:
-        objective = build_objective(section, data, seed).to(runtime.device)
+        objective = source.objective(section, data, seed).to(runtime.device)
         model, stored = objective.model, objective.stored
         for trained in (model, *objective.beside.values()):
             trained.encoder.gradient_checkpointing = training.gradient_checkpointing
         optimizer = build_optimizer(training.optimizer, objective)
-        sampled = bool(objective.beside)  # by the generator
-        batches = make_batches(section, data, steps=steps, seed=seed, runtime=runtime, sampled=sampled)
+        batches = source.batches(section, data, steps=steps, seed=seed, runtime=runtime)
         fingerprint = fingerprint_of(section, data, seed=seed, steps=steps, precision=str(runtime.dtype))
 
         def evaluate(folder: RunFolder, step: int) -> dict[str, Any]:
@@ -68,10 +67,11 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
                 note(f"{out}: this run is finished; nothing to do")
                 return folder.result
             start, meter = restore_together(folder, stored, optimizer, runtime), Meter()
-            entropy = unigram_entropy(data.shards, batches.masking.ordinary_ids)
+            floor = source.floor(data, batches)
             others = "".join(f", {name} {describe(other)}" for name, other in objective.beside.items())
             place = runtimes.describe(runtime)
-            note(f"pretrain: {describe(model)}{others} on {place}; unigram entropy {entropy:.3f} nats")
+            known = "".join(f"; {name.replace('_', ' ')} {value:.3f} nats" for name, value in floor.items())
+            note(f"pretrain: {describe(model)}{others} on {place}{known}")
             evaluation = evaluate(folder, start) if folder.state.get("evaluation_owed") else {}
             micro_batches = Prefetch(batches, steps)
             with Progress("pretrain", "steps", steps, start=start) as progress:
@@ -113,8 +113,8 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
                 "train_examples": examples,
                 "tokens_per_second": round(meter.overall(), 1),
                 **evaluation,
-                "unigram_entropy": entropy,
-                "plateau": on_plateau(evaluation["mlm_loss"], entropy),
+                **floor,
+                "plateau": source.plateau(evaluation, floor),
                 "seconds": round(time.monotonic() - began, 2),
             }
             writers = {name: writer(other, data) for name, other in objective.beside.items()}
@@ -127,17 +127,17 @@ def parameters(model: Model) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def writer(model: Model, data: PretrainingData) -> Callable[[Path], None]:
+def writer(model: Model, data: Any) -> Callable[[Path], None]:
     """What writes a finished model into a folder."""
     return lambda folder: save_model(folder, settle(model), data.tokenizer, extra={"stage": "pretrain"})
 
 
-def fingerprint_of(
-    section: PretrainSection, data: PretrainingData, *, seed: int, steps: int, precision: str
-) -> dict[str, Any]:
+def fingerprint_of(section: PretrainSection, data: Any, *, seed: int, steps: int, precision: str) -> dict[str, Any]:
     """Everything that must be equal for a resumed run to equal the uninterrupted one."""
     bookkeeping = {"log_every_steps", "evaluate_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "steps"}
-    values = section.model_dump(mode="json", exclude={"pairs": True, "tokens": True, "training": bookkeeping})
+    images: Any = True if section.images is None else {"path"}  # what is in them is in the hashes
+    apart: dict[str, Any] = {"pairs": True, "tokens": True, "images": images, "training": bookkeeping}
+    values = section.model_dump(mode="json", exclude=apart)
     if section.init_from is not None:
         values["init_from"] = origin_hash(resolve_model(section.init_from))
     generator = getattr(section.objective, "generator_from", None)

@@ -125,6 +125,12 @@ def encoder_config(section: EncoderSection, *, vocab_size: int, pad_token_id: in
         raise BertctlError(f"encoder: {error}") from error
 
 
+def reads_images(section: EncoderSection) -> bool:
+    """Whether the section describes an encoder of images."""
+    family = VARIANTS.get(section.name)
+    return bool(section.image_size or (family is not None and family.common.get("image_size")))
+
+
 def preset(name: str) -> EncoderSection | None:
     """The section that a short name stands for: a family (`distilbert`) or a size of BERT (`mini`); None if neither."""
     if name in VARIANTS:

@@ -100,6 +100,8 @@ UNCOUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attenti
 
 def trace(model: Model, batch_size: int, tokens: int) -> list[Tensor]:
     """A loss of every head, for a batch without padding; of masked tokens at the usual share of places."""
+    if model.config.image_size:
+        return trace_images(model, batch_size)
     ids = torch.zeros(batch_size, tokens, dtype=torch.long)
     masked = torch.arange(max(1, round(MASKED_SHARE * batch_size * tokens)))
     output = model(ids, None, torch.zeros_like(ids), places=model.places_read(ids, masked))
@@ -107,6 +109,21 @@ def trace(model: Model, batch_size: int, tokens: int) -> list[Tensor]:
         model.masked_loss(output, masked, torch.zeros_like(masked))
         if HEADS[head].reads == "masked"
         else model.logits(head, output).float().log_softmax(dim=-1)
+        for head in model.head_outputs
+    ]
+
+
+def trace_images(model: Model, batch_size: int) -> list[Tensor]:
+    """The same for images of the encoder's own size."""
+    config = model.config
+    pixels = torch.zeros(batch_size, config.num_channels, config.image_size, config.image_size)
+    if not model.head_outputs:
+        return [model(pixels).last_hidden_state]
+    hidden = torch.ones(batch_size, config.num_patches, dtype=torch.bool)
+    return [
+        (model.masked_pixels(pixels, hidden).float() - pixels).abs()
+        if HEADS[head].reads == "patches"
+        else model.logits(head, model(pixels)).float().log_softmax(dim=-1)
         for head in model.head_outputs
     ]
 

@@ -72,3 +72,18 @@ def test_memory_grows_with_the_batch_and_shrinks_with_checkpointing_and_bf16():
 def test_no_weight_is_built():
     found = describe(config(hidden_size=65_536, num_attention_heads=64), MASKED_LM, batch_size=1, tokens=8)
     assert sum(found.parameters.values()) > 2**33  # 32 GiB and more in float32
+
+
+def test_vit_is_counted_by_hand_too():
+    vit = encoder_config(EncoderSection(name="vit"), vocab_size=0, pad_token_id=0)
+    tokens = vit.max_position_embeddings
+    found = describe(vit, {"masked_image": 0}, batch_size=2, tokens=tokens)
+    assert tokens == 14 * 14 + 1
+    assert sum(found.parameters.values()) == 86_390_016  # ViTForMaskedImageModeling
+    assert found.parameters["embeddings"] == 768 * (3 * 16 * 16 + 1) + 768 + tokens * 768
+    layer = 4 * 768 * 768 + 2 * 768 * 3072 + 2 * tokens * 768
+    patches = (3 * 16 * 16 * 768) * 2 * (tokens - 1) / tokens  # from pixels, and to them
+    assert found.flops_per_token == pytest.approx(2 * (12 * layer + patches))
+    classifier = describe(vit, {"image": 10}, batch_size=2, tokens=tokens)
+    assert classifier.parameters["head image"] == 7690
+    assert classifier.bytes["activations"] > 0
