@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, lines, run
+from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, labelled, lines, run, tokens_a_step
 
 CORPUS_DOCUMENTS = 6000
 TRAIN_TEXTS, TEST_TEXTS = 1024, 64
@@ -102,7 +102,7 @@ def pretrain(options: dict[str, Any], work: Path) -> dict[str, Any]:
     timed(stage, marks)
     with tempfile.TemporaryDirectory() as out:
         stage.run(build_recipe(tree, PretrainSection), out=Path(out) / "run", seed=0)
-    rate = marks.rate(BATCH * TOKENS, WARM_UP, steps)
+    rate = marks.rate(tokens_a_step(work), WARM_UP, steps)
     return {"rate": rate, "unit": "tokens/s", "mfu": share_of_peak(options["size"], rate)}
 
 
@@ -134,7 +134,7 @@ def finetune(options: dict[str, Any], work: Path) -> dict[str, Any]:
     from bertctl.finetune.config import FinetuneSection
     from bertctl.recipe.load import build_recipe
 
-    epoch, marks = TRAIN_TEXTS // BATCH, Marks()
+    epoch, marks = len(labelled(work)) // BATCH, Marks()
     tree = {
         "task": "classification",
         "model": str(work / options["size"]),

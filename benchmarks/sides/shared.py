@@ -1,5 +1,6 @@
 """What both sides of a measurement use: the clock, the precision, the texts, and how a result is reported."""
 
+import csv
 import json
 import resource
 import sys
@@ -23,6 +24,26 @@ def bf16() -> bool:
 def lines(path: Path) -> list[str]:
     """The lines of a text file."""
     return path.read_text(encoding="utf-8").splitlines()
+
+
+def places(work: Path) -> list[tuple[int, int]]:
+    """Where the text of each row to pretrain on begins and ends in the tokens, [CLS] and [SEP] not among them."""
+    from bertctl.artifacts.examples import Examples
+
+    columns = Examples(next((work / "pairs").glob("examples-*-train.safetensors"))).columns
+    return list(zip(columns["a_start"].tolist(), columns["a_stop"].tolist(), strict=True))
+
+
+def tokens_a_step(work: Path) -> float:
+    """Real tokens of a batch of rows, on average: padding is no work done."""
+    rows = places(work)
+    return BATCH * sum(stop - start + 2 for start, stop in rows) / len(rows)
+
+
+def labelled(work: Path) -> list[dict[str, str]]:
+    """The texts to fine-tune on, with their labels."""
+    with (work / "train.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 class Marks:

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from shared import BATCH, DROPOUT, SIZES, TOKENS, WARM_UP, Marks, bf16, lines, run
-
-TRAIN_TEXTS = 1024
+from shared import BATCH, DROPOUT, SIZES, TOKENS, WARM_UP, Marks, bf16, labelled, lines, places, run, tokens_a_step
 
 
 def arguments(out: str, **more: Any) -> Any:
@@ -53,17 +51,12 @@ def trainer_pretrain(options: dict[str, Any], work: Path) -> dict[str, Any]:
     import numpy as np
     from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling, Trainer
 
-    from bertctl.artifacts.examples import Examples
     from bertctl.artifacts.shards import TokenShards
 
     tok, marks, steps = tokenizer(work), Marks(), WARM_UP + options["steps"]
-    columns = Examples(next((work / "pairs").glob("examples-*-train.safetensors"))).columns
     shard = TokenShards(work / "tokenize").shards[0].tokens
-    places = list(zip(columns["a_start"].tolist(), columns["a_stop"].tolist(), strict=True))
     rows = [
-        {"input_ids": [tok.cls_token_id, *np.asarray(shard[a:b]).tolist(), tok.sep_token_id]}
-        for a, b in places
-        if b - a == TOKENS - 2
+        {"input_ids": [tok.cls_token_id, *np.asarray(shard[a:b]).tolist(), tok.sep_token_id]} for a, b in places(work)
     ]
     layers, width, heads = SIZES[options["size"]]
     config = BertConfig(
@@ -80,24 +73,21 @@ def trainer_pretrain(options: dict[str, Any], work: Path) -> dict[str, Any]:
             model=BertForMaskedLM(config),
             args=arguments(out, max_steps=steps),
             train_dataset=rows,
-            data_collator=DataCollatorForLanguageModeling(tok, mlm_probability=0.15),
+            data_collator=DataCollatorForLanguageModeling(tok, mlm_probability=0.15, pad_to_multiple_of=8),
             callbacks=[marked(marks)],
         ).train()
-    return {"rate": marks.rate(BATCH * TOKENS, WARM_UP, steps), "unit": "tokens/s"}
+    return {"rate": marks.rate(tokens_a_step(work), WARM_UP, steps), "unit": "tokens/s"}
 
 
 def trainer_finetune(options: dict[str, Any], work: Path, **more: Any) -> dict[str, Any]:
-    import csv
-
     from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding, Trainer
 
-    with (work / "train.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = labelled(work)
     names, tok, marks = sorted({row["label"] for row in rows}), tokenizer(work), Marks()
     data = [
         {**tok(row["text"], truncation=True, max_length=TOKENS), "labels": names.index(row["label"])} for row in rows
     ]
-    epoch = TRAIN_TEXTS // BATCH
+    epoch = len(rows) // BATCH
     model = AutoModelForSequenceClassification.from_pretrained(work / options["size"], num_labels=len(names))
     with tempfile.TemporaryDirectory() as out:
         Trainer(

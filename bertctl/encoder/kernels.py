@@ -16,7 +16,7 @@ from bertctl.encoder.config import AttentionKind
 from bertctl.encoder.linear import linear, linear_weights
 from bertctl.encoder.patterns import Pattern, distances, places
 from bertctl.encoder.relative import ScoreBias
-from bertctl.encoder.softmax import Softmax, fused, plain, weighted
+from bertctl.encoder.softmax import Softmax, fused, plain, seen, weighted
 
 
 class Kernel(Protocol):
@@ -47,7 +47,8 @@ def reference(
     dropout."""
     mask, bias = _whole(q, k, key_mask, pattern, score_bias)
     if not pattern.is_linear:
-        return weighted(q, k, v, mask, bias, dropout)
+        context, weights = weighted(q, k, v, mask, bias, dropout)
+        return context, weights if mask is None else weights.masked_fill(~seen(mask), 0.0)
     weights = linear_weights(q, k, mask)
     return (weights @ v.float()).to(v.dtype), weights
 

@@ -26,21 +26,25 @@ class Softmax(Protocol):
 def weighted(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q k^T / sqrt(D) + bias) v; also returns the weights [*, H, Q, K] before dropout.
+    """softmax(q k^T / sqrt(D) + bias) v; also returns the weights [*, H, Q, K] before dropout, which mean nothing for a
+    query with no key to look at.
 
     Source: arXiv:1706.03762, equation 1. Masked scores get the smallest finite number instead of -inf, so that a row
-    with nothing to see stays finite in the backward pass too; its weights are then set to zero.
+    with nothing to see stays finite in the backward pass too; what comes out of it is then set to zero.
     """
-    scores = torch.matmul(q, k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
+    scores = torch.matmul(q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(-2, -1))
     if bias is not None:
         scores = scores + bias
     if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
-    if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)
-    dropped = apply_dropout(weights, dropout)
-    return torch.matmul(dropped.to(v.dtype), v), weights
+    context = torch.matmul(apply_dropout(weights, dropout).to(v.dtype), v)
+    return context if mask is None else context.masked_fill(~seen(mask), 0.0), weights
+
+
+def seen(mask: Tensor) -> Tensor:
+    """[*, H, Q, 1] bool: which queries have a key to look at."""
+    return mask.any(dim=-1, keepdim=True)
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> Tensor:
@@ -50,13 +54,12 @@ def plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | N
 
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> Tensor:
     """PyTorch's scaled_dot_product_attention: memory linear in K where the backend allows it."""
-    seen = opened = None
+    opened = None
     if mask is not None:
         # A row with nothing to see sees every key here and is set to zero below: no backend then meets an empty row.
-        seen = mask.any(dim=-1, keepdim=True)
-        opened = mask | ~seen
+        opened = mask | ~seen(mask)
     if bias is not None:
         bias = bias.to(q.dtype)
         opened = bias if opened is None else bias.masked_fill(~opened, torch.finfo(bias.dtype).min)
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=opened, dropout_p=dropout)
-    return context if seen is None else context.masked_fill(~seen, 0.0)
+    return context if mask is None else context.masked_fill(~seen(mask), 0.0)
