@@ -196,5 +196,5 @@ def test_inputs_of_predict():
     assert input_example("some text", DataSection(), "in:1") == PairExample("some text", None, "in:1")
     assert input_example({"text": "a", "id": 3}, DataSection(), "in:2").positive is None
     assert input_example({"query": "a", "passage": "b"}, DataSection(), "in:3").positive == "b"
-    with pytest.raises(BertctlError, match=r"in:4: got the columns 'x', expected one of text, query"):
+    with pytest.raises(BertctlError, match=r"in:4: got an object with 'x', expected one of text, query"):
         input_example({"x": "a"}, DataSection(), "in:4")
