@@ -40,7 +40,7 @@ check: $(VENV)/.check
 # Peers live in an environment of their own. FULL=1 measures all sizes.
 $(BENCH_VENV)/.bench: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	$(BENCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
 
 bench: $(BENCH_VENV)/.bench

@@ -2,6 +2,7 @@
 
     make bench            short: tiny and mini, about five minutes on 2 cores
     make bench FULL=1     all sizes
+    python benchmarks/bench.py --smoke    tiny pretraining once, on few documents: whether this works at all
 
 Every measurement is a process of its own (`benchmarks/sides/`), which reports its rate and its peak memory. Machines
 are noisy and shared: only the ratios within one run mean something. Writes OUT/bench.json and OUT/bench.md.
@@ -34,7 +35,7 @@ class Case:
 CASES = (
     *(
         Case(f"pretrain {size}", "pretrain", ("trainer_pretrain",), {"size": size, "steps": steps}, full)
-        for size, steps, full in (("tiny", 30, False), ("mini", 20, False), ("small", 12, True), ("base", 6, True))
+        for size, steps, full in (("tiny", 12, False), ("mini", 10, False), ("small", 10, True), ("base", 6, True))
     ),
     Case("finetune mini, variable lengths", "finetune", ("trainer_padded", "trainer_grouped"), {"size": "mini"}),
     Case("label texts", "label", ("pipeline_label",), {}),
@@ -96,6 +97,7 @@ def table(rows: list[dict[str, object]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all sizes")
+    parser.add_argument("--smoke", action="store_true", help="tiny pretraining only, once, on few documents")
     parser.add_argument("--only", help="only cases whose name begins so")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
@@ -103,11 +105,12 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if not (options.out / "data").is_dir():
         print("preparing data", file=sys.stderr)
-        measure("ours", "prepare", {}, options.out / "data")
-    chosen = [c for c in CASES if (options.full or not c.full) and c.name.startswith(options.only or "")]
+        measure("ours", "prepare", {"documents": 400 if options.smoke else 6000}, options.out / "data")
+    only = "pretrain tiny" if options.smoke else options.only or ""
+    chosen = [c for c in CASES if (options.full or not c.full) and c.name.startswith(only)]
     rows = []
     for case in chosen:
-        rows.append(compare(case, options.out / "data", options.repeats))
+        rows.append(compare(case, options.out / "data", 1 if options.smoke else options.repeats))
         (options.out / "bench.json").write_text(json.dumps(rows, indent=2) + "\n")
         (options.out / "bench.md").write_text(table(rows))
     print(table(rows), end="")

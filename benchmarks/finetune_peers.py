@@ -174,14 +174,18 @@ def ours(job: Row) -> Row:
 
 
 def measure(side: str, job: Row) -> Row:
-    """One side in a fresh process, whose last line is its result."""
+    """One side in a fresh process, whose last line is its result; what was measured before is read again."""
     here = Path(__file__)
     script = [str(here), "--job"] if side == "bertctl" else [str(here.with_name("finetune_trainer.py"))]
     job |= {"by_length": side == "trainer by length", "out": f"{job['out']}/{side.replace(' ', '-')}-{job['seed']}"}
+    kept = Path(f"{job['out']}.json")
+    if kept.is_file():
+        return json.loads(kept.read_text(encoding="utf-8"))
     done = subprocess.run([sys.executable, *script, json.dumps(job)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{side} failed:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    kept.write_text(done.stdout.splitlines()[-1], encoding="utf-8")
+    return json.loads(kept.read_text(encoding="utf-8"))
 
 
 def compare(name: str, options: argparse.Namespace) -> Row:

@@ -7,7 +7,6 @@ from typing import Any
 
 from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, labelled, lines, run, tokens_a_step
 
-CORPUS_DOCUMENTS = 6000
 TRAIN_TEXTS, TEST_TEXTS = 1024, 64
 
 
@@ -38,7 +37,7 @@ def prepare(options: dict[str, Any], work: Path) -> dict[str, Any]:
     temp = work.with_suffix(".tmp")
     temp.mkdir(parents=True)
     with (temp / "corpus.jsonl").open("w", encoding="utf-8") as file:
-        for _, text in itertools.islice(documents(), CORPUS_DOCUMENTS):
+        for _, text in itertools.islice(documents(), options["documents"]):
             file.write(json.dumps({"text": text}) + "\n")
     source = minilm()
     tokenizer = Tokenizer.load(source)
