@@ -20,7 +20,7 @@ from bertctl.distill.task import ForTask, open_task
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
-from bertctl.text.tokenizer import Tokenizer
+from bertctl.tasks.preprocessing import tokenizer_of
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import mix
 from bertctl.training.run_folder import RunFolder
@@ -36,7 +36,7 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
         raise BertctlError("distill.teacher: not given", hint="bertctl distill TEACHER STUDENT")
     source = resolve_model(section.teacher)
     vectors = {"embedding": 0} if section.task == "embedding" else None  # which any encoder can give
-    tokenizer, teacher = Tokenizer.load(source), load_model(source, vectors)
+    tokenizer, teacher = tokenizer_of(source, "distill"), load_model(source, vectors)
     with runtimes.start(section.training.precision) as runtime:
         opened = open_pairs if section.task is None else open_task
         work: OnPairs | ForTask = opened(section, teacher, tokenizer, seed=seed, runtime=runtime)

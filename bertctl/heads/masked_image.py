@@ -11,7 +11,10 @@ from bertctl.encoder.config import EncoderConfig
 
 class MaskedImageHead(nn.Module):
     """One linear map from a patch's vector to its pixels, and the vector that stands in for what is hidden. Source:
-    SimMIM, arXiv:2111.09886, section 3; written as a convolution of width 1 and a pixel shuffle, as in transformers."""
+    SimMIM, arXiv:2111.09886, section 3; written as a convolution of width 1 and a pixel shuffle, as in transformers,
+    where the vector starts as zeros; it is drawn here, as in SimMIM's own code."""
+
+    drawn = ("mask_token",)
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

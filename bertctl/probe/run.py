@@ -20,6 +20,7 @@ from bertctl.probe.report import show, summarise, tell
 from bertctl.probe.result import SPLITS, HeadEntropies, Layer
 from bertctl.probe.table import PROBES
 from bertctl.probe.words import Words, read_words
+from bertctl.tasks.preprocessing import tokenizer_of
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Splits
@@ -45,7 +46,7 @@ def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) ->
     if section.model is None:
         raise BertctlError("probe.model: not given", hint="bertctl probe MODEL --task pos --data PATH")
     source = resolve_model(section.model)
-    loaded, tokenizer = load_model(source), Tokenizer.load(source)
+    loaded, tokenizer = load_model(source), tokenizer_of(source, "probe")
     config = loaded.model.config
     layers = layers_of(section.layers, config.num_hidden_layers)
     max_length = longest_input(section.max_length, config.max_position_embeddings)

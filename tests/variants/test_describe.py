@@ -84,6 +84,7 @@ def test_vit_is_counted_by_hand_too():
     layer = 4 * 768 * 768 + 2 * 768 * 3072 + 2 * tokens * 768
     patches = (3 * 16 * 16 * 768) * 2 * (tokens - 1) / tokens  # from pixels, and to them
     assert found.flops_per_token == pytest.approx(2 * (12 * layer + patches))
+    assert set(found.initial) == {name for name, _ in found.tensors}
     classifier = describe(vit, {"image": 10}, batch_size=2, tokens=tokens)
     assert classifier.parameters["head image"] == 7690
     assert classifier.bytes["activations"] > 0
