@@ -60,6 +60,7 @@ class Trainee:
         self.groups = parameter_groups(objective, model, plan.strategy, section.lr, steps_in_epoch=in_epoch)
         self.optimizer = group_optimizer(section, self.groups)
         self.best = Best()
+        self.evaluate_every = plan.training.evaluate_every_steps or in_epoch
 
     def restore(self, folder: RunFolder) -> int:
         """Load the newest checkpoint, if there is one; returns its step."""
@@ -106,12 +107,11 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
     Errors: NonFinite, Stopped, BertctlError if `out` holds another run.
     """
     began = time.monotonic()
-    training, steps = plan.training, plan.training.steps or 1
     with RunFolder(
         out,
         kind=KIND,
         resume=plan.resume,
-        keep=training.keep_checkpoints,
+        keep=plan.training.keep_checkpoints,
         fingerprint=plan.fingerprint,
         inputs=data.hashes,
         rank=runtime.rank,
@@ -119,44 +119,18 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
         if folder.finished:
             note(f"{plan.name}: finished before; kept")
             return folder.result
-        trainee = Trainee(model, objective, data, plan, runtime)
-        start, meter, groups = trainee.restore(folder), Meter(), table(trainee.groups, training.optimizer)
+        trainee, meter = Trainee(model, objective, data, plan, runtime), Meter()
+        start, groups = trainee.restore(folder), table(trainee.groups, plan.training.optimizer)
         if plan.tell:
-            show_table(groups, steps)
-        evaluate_every = training.evaluate_every_steps or trainee.batches.steps_in_epoch
-        save_every = training.save_every_steps or evaluate_every
-        last: Step | None = None
-        if trainee.best.evaluated < start and (due(start, evaluate_every) or start == steps):
-            trainee.evaluate(folder, start)  # a signal came before this could be done
-        micro_batches = Prefetch(trainee.batches, steps)
-        with Progress(plan.name, "steps", steps, start=start) as progress:
-            stop_at = start if trainee.best.exhausted(plan.patience) else steps
-            for step in trained_steps(trainee, micro_batches, start, stop_at):
-                last = step
-                meter.add(step)
-                at_end = step.number == steps
-                if at_end or due(step.number, training.log_every_steps):
-                    folder.log(step_line(step, meter.lap()))
-                stop = runtime.agree_on_signal()
-                if not stop and (at_end or due(step.number, evaluate_every)):
-                    stop = evaluate_or_stop(trainee, folder, step.number)
-                if stop or at_end or due(step.number, save_every):
-                    trainee.save(folder, step.number)
-                if stop:
-                    micro_batches.close()
-                    raise Stopped(stop, f"{plan.name}: stopped at step {step.number} of {steps}; go on by `--resume`")
-                progress.update(step.number, f"loss {step.loss:.3f}  {progress_words(trainee)}")
-                if trainee.best.exhausted(plan.patience):
-                    note(f"{plan.name}: no better {data.task.metric} in {plan.patience} evaluations; stopped early")
-                    break
-        micro_batches.close()
+            show_table(groups, plan.training.steps or 1)
+        last = train_steps(trainee, folder, start, meter)
         runtime.barrier()
         load_best(folder.checkpoints, trainee.best.step, model)
         model.recall = None  # scores of the finished model are its own
         merge_lora(model)
         result = {
             "seed": plan.seed,
-            "steps": last.number if last else start,
+            "steps": last,
             "best_step": trainee.best.step,
             "dev": {data.task.metric: trainee.best.value},
             **score_run(trainee, folder),
@@ -164,12 +138,56 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
             "tokens_per_second": round(meter.overall(), 1),
             "seconds": round(time.monotonic() - began, 2),
         }
-        extra = plan.extra | ({"settings": result["settings"]} if result["settings"] else {})
-        write = partial(save_model, labels=data.labels or None, problem_type=data.task.problem_type, extra=extra)
-        folder.finish(lambda temp: write(temp, model, data.tokenizer), result)
-        if runtime.rank == 0:
-            drop_best(folder.checkpoints)
+        finish(trainee, folder, result)
         return result
+
+
+def train_steps(trainee: Trainee, folder: RunFolder, start: int, meter: Meter) -> int:
+    """Train from step `start` to the last one, or until dev is no better for long; returns that step. Errors: Stopped,
+    after saving; NonFinite."""
+    plan, steps, last = trainee.plan, trainee.plan.training.steps or 1, start
+    if trainee.best.evaluated < start and (due(start, trainee.evaluate_every) or start == steps):
+        trainee.evaluate(folder, start)  # a signal came before this could be done
+    micro_batches = Prefetch(trainee.batches, steps)
+    with Progress(plan.name, "steps", steps, start=start) as progress:
+        stop_at = start if trainee.best.exhausted(plan.patience) else steps
+        for step in trained_steps(trainee, micro_batches, start, stop_at):
+            last = step.number
+            meter.add(step)
+            stop = after_step(trainee, folder, step, meter)
+            if stop:
+                micro_batches.close()
+                raise Stopped(stop, f"{plan.name}: stopped at step {last} of {steps}; go on by `--resume`")
+            progress.update(last, f"loss {step.loss:.3f}  {progress_words(trainee)}")
+            if trainee.best.exhausted(plan.patience):
+                note(f"{plan.name}: no better {trainee.data.task.metric} in {plan.patience} evaluations; stopped early")
+                break
+    micro_batches.close()
+    return last
+
+
+def after_step(trainee: Trainee, folder: RunFolder, step: Step, meter: Meter) -> int | None:
+    """Log, evaluate and save what is due after a step; the signal that asks to stop, if one does."""
+    training = trainee.plan.training
+    at_end = step.number == (training.steps or 1)
+    if at_end or due(step.number, training.log_every_steps):
+        folder.log(step_line(step, meter.lap()))
+    stop = trainee.runtime.agree_on_signal()
+    if not stop and (at_end or due(step.number, trainee.evaluate_every)):
+        stop = evaluate_or_stop(trainee, folder, step.number)
+    if stop or at_end or due(step.number, training.save_every_steps or trainee.evaluate_every):
+        trainee.save(folder, step.number)
+    return stop
+
+
+def finish(trainee: Trainee, folder: RunFolder, result: dict[str, Any]) -> None:
+    """Write the model and the result, and drop the weights that were the best so far."""
+    data, plan = trainee.data, trainee.plan
+    extra = plan.extra | ({"settings": result["settings"]} if result["settings"] else {})
+    write = partial(save_model, labels=data.labels or None, problem_type=data.task.problem_type, extra=extra)
+    folder.finish(lambda temp: write(temp, trainee.model, data.tokenizer), result)
+    if trainee.runtime.rank == 0:
+        drop_best(folder.checkpoints)
 
 
 def trained_steps(
