@@ -52,7 +52,7 @@ def test_missing_columns_are_all_named_with_what_is_there(tmp_path: Path) -> Non
     assert len(problems) == 2
     assert "t.csv:1: got the columns 'words', 'y" in problems[0]
     assert "y...'" in problems[0]
-    assert "`columns.text`" in problems[1]
+    assert "`data.columns.text`" in problems[1]
     assert "`columns.label`" in problems[0]
     _, problems = read(tmp_path / "t.csv", "text,label\na,b\n", text_pair="other", label="none")
     assert "expected the column 'other'" in problems[-1]
@@ -162,7 +162,7 @@ def test_inputs_of_predict(record: object, text: str, pair: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "problem"), [({}, "got the columns"), ({"text": 5}, "got a number"), ({"a": "b"}, "'a'")]
+    ("record", "problem"), [({}, "got an object with nothing"), ({"text": 5}, "got a number"), ({"a": "b"}, "'a'")]
 )
 def test_inputs_of_predict_that_are_none(record: object, problem: str) -> None:
     with pytest.raises(BertctlError, match=problem) as caught:
