@@ -53,7 +53,7 @@ def test_missing_columns_are_all_named_with_what_is_there(tmp_path: Path) -> Non
     assert "t.csv:1: got the columns 'words', 'y" in problems[0]
     assert "y...'" in problems[0]
     assert "`data.columns.text`" in problems[1]
-    assert "`columns.label`" in problems[0]
+    assert "`data.columns.label`" in problems[0]
     _, problems = read(tmp_path / "t.csv", "text,label\na,b\n", text_pair="other", label="none")
     assert "expected the column 'other'" in problems[-1]
 
