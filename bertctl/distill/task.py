@@ -135,6 +135,7 @@ def open_task(
     length = longest_input(asked, model.config.max_position_embeddings)
     splits = training_data(task, section.data, seed=seed)
     labels, vectors = task.labels(splits.train), teacher.extra.get("embedding") or {}
+    prefixes = [str(vectors.get(name) or "") for name in PREFIXES]
     check_labels(section, labels, teacher.labels if task.classes else None)
     data = prepare_data(
         task,
@@ -144,7 +145,7 @@ def open_task(
         max_length=length,
         labels=labels,
         known=teacher.labels,
-        embedding=EmbeddingSection(**{name: str(vectors.get(name) or "") for name in PREFIXES}),
+        embedding=EmbeddingSection(query_prefix=prefixes[0], passage_prefix=prefixes[1]),
     )
     data = replace(data, task=replace(data.task, objective=None))  # the teacher's answers are what is learnt
     training = resolve_training(section.training, data.items, model.config.hidden_size)
