@@ -1,6 +1,6 @@
 """bertctl beside its peers: the same work, data, batch, precision and threads, in turns (A B A B), medians, as ratios.
 
-    make bench            short: tiny and mini, about five minutes on 2 cores
+    make bench            short: tiny and mini, about eight minutes on 2 cores
     make bench FULL=1     all sizes
     python benchmarks/bench.py --smoke    tiny pretraining once, on few documents: whether this works at all
 
@@ -38,8 +38,8 @@ CASES = (
         for size, steps, full in (("tiny", 12, False), ("mini", 10, False), ("small", 10, True), ("base", 6, True))
     ),
     Case("finetune mini, variable lengths", "finetune", ("trainer_padded", "trainer_grouped"), {"size": "mini"}),
-    Case("label texts", "label", ("pipeline_label",), {}),
-    Case("embed texts", "embed", ("sentence_transformers_embed",), {}),
+    *(Case(f"label texts, {order}", "label", ("pipeline_label",), {"order": order}) for order in ("sorted", "mixed")),
+    Case("embed texts, sorted", "embed", ("sentence_transformers_embed",), {"order": "sorted"}),
     Case("tokenize", "tokenize", ("tokenizers_raw", "datasets_map"), {}),
 )
 
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all sizes")
     parser.add_argument("--smoke", action="store_true", help="tiny pretraining only, once, on few documents")
     parser.add_argument("--only", help="only cases whose name begins so")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

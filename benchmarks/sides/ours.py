@@ -23,6 +23,7 @@ def prepare(options: dict[str, Any], work: Path) -> dict[str, Any]:
     import csv
     import itertools
     import json
+    import random
 
     from bertctl.build_pairs.config import BuildPairsSection
     from bertctl.build_pairs.run import run as build_pairs
@@ -53,7 +54,8 @@ def prepare(options: dict[str, Any], work: Path) -> dict[str, Any]:
             rows = [(row[0], row[2]) for row in found[split]]
             csv.writer(file).writerows([("text", "label"), *rows])
     texts = sorted({" ".join(row[0].split())[:600] for row in found["train"]}, key=len)
-    (temp / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    for order, found_so in (("sorted", texts), ("mixed", random.Random(0).sample(texts, len(texts)))):
+        (temp / f"{order}.txt").write_text("\n".join(found_so) + "\n", encoding="utf-8")
     labels = sorted({row[2] for row in found["train"]})
     for size in ("tiny", "mini"):
         config = encoder_config(EncoderSection(size=size), vocab_size=tokenizer.vocab_size, pad_token_id=0)
@@ -148,11 +150,11 @@ def finetune(options: dict[str, Any], work: Path) -> dict[str, Any]:
     return {"rate": marks.rate(BATCH, epoch, 2 * epoch), "unit": "examples/s"}
 
 
-def answered(work: Path, model: Path, output: str) -> dict[str, Any]:
+def answered(work: Path, order: str, model: Path, output: str) -> dict[str, Any]:
     """Texts a second from the first that is read to the last answer, the model being loaded by then."""
     from bertctl.evaluate.predict import predict
 
-    texts, began = lines(work / "texts.txt"), []
+    texts, began = lines(work / f"{order}.txt"), []
 
     def source() -> Any:
         began.append(time.perf_counter())
@@ -163,11 +165,11 @@ def answered(work: Path, model: Path, output: str) -> dict[str, Any]:
 
 
 def label(options: dict[str, Any], work: Path) -> dict[str, Any]:
-    return answered(work, work / "classifier", "labels")
+    return answered(work, options["order"], work / "classifier", "labels")
 
 
 def embed(options: dict[str, Any], work: Path) -> dict[str, Any]:
-    return answered(work, minilm(), "embeddings")
+    return answered(work, options["order"], minilm(), "embeddings")
 
 
 def tokenize(options: dict[str, Any], work: Path) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def trainer_grouped(options: dict[str, Any], work: Path) -> dict[str, Any]:
 def pipeline_label(options: dict[str, Any], work: Path) -> dict[str, Any]:
     from transformers import pipeline
 
-    texts = lines(work / "texts.txt")
+    texts = lines(work / f"{options['order']}.txt")
     ask = pipeline("text-classification", model=str(work / "classifier"), device="cpu", top_k=None)
     began = time.perf_counter()
     answers = sum(1 for _ in ask(texts, batch_size=BATCH, truncation=True, max_length=TOKENS))
@@ -124,7 +124,7 @@ def sentence_transformers_embed(options: dict[str, Any], work: Path) -> dict[str
     from ours import minilm
     from sentence_transformers import SentenceTransformer
 
-    texts = lines(work / "texts.txt")
+    texts = lines(work / f"{options['order']}.txt")
     model = SentenceTransformer(str(minilm()), device="cpu")
     model.max_seq_length = TOKENS
     began = time.perf_counter()
