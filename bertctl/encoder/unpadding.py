@@ -22,10 +22,10 @@ from bertctl.encoder.relative import ScoreBias
 LEAST_PADDING = 0.05
 """The share of padding from which on it is left out: the only place where this is decided, and by the mask alone.
 
-Measured by benchmarks/padding.py, a training step of 32 texts, one thread: of 4 layers x 256 in bf16 with 1, 2, 5, 10%
-of padding it takes 1.00, 1.00, 1.03, 0.97 of the padded time (a busy machine, +-0.03). With the 19% that batches of
-like length hold in SST-2 it takes 0.88 (float32 0.83), of 6 x 384 0.87 (0.85); with the 67% of random order 0.45
-(0.43), of 6 x 384 0.47 (0.43). Not measured on a GPU."""
+Measured with a first form of it in the way of benchmarks/padding.py, a training step of 32 texts, one thread: of 4
+layers x 256 in bf16 with 1, 2, 5, 10% of padding it takes 1.00, 1.00, 1.03, 0.97 of the padded time (a busy machine,
++-0.03). With the 19% that batches of like length hold in SST-2 it takes 0.88 (float32 0.83), of 6 x 384 0.87 (0.85);
+with the 67% of random order 0.45 (0.43), of 6 x 384 0.47 (0.43). Not measured on a GPU."""
 
 
 @dataclass(frozen=True)
