@@ -102,6 +102,13 @@ class Encoder(nn.Module):
             attention_mask=key_mask,
         )
 
+    def tokens_of(self, inputs: Tensor) -> int:
+        """T for what `forward` reads: ids [B, T], or pixels [B, C, height, width], their patches and a class token."""
+        if inputs.ndim == 2:
+            return inputs.shape[1]
+        side = self.config.patch_size
+        return 1 + (inputs.shape[2] // side) * (inputs.shape[3] // side)
+
     def _run(
         self,
         layer: nn.Module,

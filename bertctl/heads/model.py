@@ -74,10 +74,11 @@ class Model(nn.Module):
         )
 
     def first_tokens(self, head: str, input_ids: Tensor) -> Tensor | None:
-        """Places [B] of the texts' first tokens among the flattened ones, if `head` reads nothing else; else None."""
-        if HEADS[head].reads not in ("pooled", "vector") or self.config.pooling != "cls" or input_ids.ndim != 2:
+        """Places [B] of the first tokens (of images the class tokens) among the flattened ones, if `head` reads nothing
+        else; else None."""
+        if HEADS[head].reads not in ("pooled", "vector") or self.config.pooling != "cls":
             return None
-        return torch.arange(0, input_ids.numel(), input_ids.shape[1], device=input_ids.device)
+        return torch.arange(len(input_ids), device=input_ids.device) * self.encoder.tokens_of(input_ids)
 
     def places_read(self, input_ids: Tensor, masked: Tensor) -> Tensor | None:
         """The places among the flattened tokens that this model's heads read, if `masked` [N] are to be predicted; None

@@ -66,3 +66,41 @@ def test_read_gives_the_logits_of_the_whole_output(pooling):
 def test_places_are_those_that_any_head_reads_and_none_twice(heads, places):
     found = Model(SMALL, heads).places_read(torch.zeros(3, 4, dtype=torch.int64), torch.tensor([2, 9]))
     assert (None if found is None else found.tolist()) == places
+
+
+IMAGES = EncoderConfig(
+    vocab_size=0,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    type_vocab_size=0,
+    embedding_norm=False,
+    position="grid",
+    norm_place="pre",
+    image_size=12,
+    patch_size=4,
+    num_channels=1,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("shape", [(12, 12), (8, 17)])
+def test_of_an_image_the_last_layer_is_computed_for_the_class_token_alone_if_nothing_else_is_read(pooling, shape):
+    torch.manual_seed(0)
+    model = Model(replace(IMAGES, pooling=pooling), {"image": 3})
+    pixels, rows, found = torch.randn(5, 1, *shape), [], []
+    tokens = 1 + (shape[0] // 4) * (shape[1] // 4)
+    for layer in model.encoder.layers:
+        layer.feed_forward.up.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
+    for read in (model.read, lambda head, images: model.logits(head, model(images))):
+        model.zero_grad()
+        logits = read("image", pixels)
+        (logits**3).sum().backward()
+        found.append((logits.detach(), {name: p.grad for name, p in model.named_parameters()}))
+    assert rows == [5 * tokens, 5 if pooling == "cls" else 5 * tokens, 5 * tokens, 5 * tokens]
+    torch.testing.assert_close(found[0][0], found[1][0])
+    for name, gradient in found[1][1].items():
+        torch.testing.assert_close(found[0][1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
