@@ -19,6 +19,7 @@ from bertctl.cli.shipped import recipes_folder, shipped
 from bertctl.recipe.load import load_recipe
 from bertctl.recipe.section import Section
 from bertctl.recipe.sections import every_key, sections_in
+from bertctl.tasks.table import TASKS
 
 PACKAGE = Path(bertctl.__file__).parent
 ROOT = PACKAGE.parent
@@ -88,6 +89,20 @@ def test_a_file_imports_only_from_lower_floors_and_its_own_folder(path):
         if not allowed:
             wrong.append(f"line {line}: {own} (floor {floor_of(own)}) imports {name} (floor {floor_of(other)})")
     assert wrong == []
+
+
+@pytest.mark.parametrize("room", ["finetune", "distill", "evaluate", "probe", "cli"])
+def test_no_stage_knows_a_task_by_its_name(room):
+    """What sets a task apart is a field of its row. A recipe's own checks, which load no torch, may name one."""
+    found = []
+    for path in sorted((PACKAGE / room).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and path.name != "config.py":
+                sides = [node.left, *node.comparators]
+                parts = [part.value for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant)]
+                asked = [side for side in sides if re.search(r"\b(task|name)$", ast.unparse(side))]
+                found += [f"{path.name}:{node.lineno}" for name in parts if asked and name in TASKS]
+    assert found == []
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: path.parent.name)

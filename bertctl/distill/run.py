@@ -21,6 +21,7 @@ from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.preprocessing import tokenizer_of
+from bertctl.tasks.table import TASKS
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import mix
 from bertctl.training.run_folder import RunFolder
@@ -35,10 +36,11 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
     if section.teacher is None:
         raise BertctlError("distill.teacher: not given", hint="bertctl distill TEACHER STUDENT")
     source = resolve_model(section.teacher)
-    vectors = {"embedding": 0} if section.task == "embedding" else None  # which any encoder can give
-    tokenizer, teacher = tokenizer_of(source, "distill"), load_model(source, vectors)
+    task = None if section.task is None else TASKS[section.task]
+    tokenizer = tokenizer_of(source, "distill")
+    teacher = load_model(source, None if task is None else task.untrained())
     with runtimes.start(section.training.precision) as runtime:
-        opened = open_pairs if section.task is None else open_task
+        opened = open_pairs if task is None else open_task
         work: OnPairs | ForTask = opened(section, teacher, tokenizer, seed=seed, runtime=runtime)
         student = build_student(
             section.student,
@@ -65,17 +67,14 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
                 return folder.result
             say_start(student, objective, runtime)
             trained = work.train(objective, folder, resume=resume)
-            batch = {name: tensor.to(runtime.device) for name, tensor in work.speed_batch().items()}
             result = {
-                **sizes(teacher.model, student.model),
-                **measure_speedup(teacher.model, student.model, batch, runtime),
-                **compare(work.metric, work.score(teacher.model), work.score(student.model)),
+                **measured(teacher.model, student.model, work, runtime),
                 **made_from(student),
                 "weights": objective.weights,
                 "temperature": section.temperature,
                 **trained,
+                "seconds": round(time.monotonic() - began, 2),
             }
-            result |= {"seconds": round(time.monotonic() - began, 2)}
             extra = {"stage": "distill", "layer_map": student.layer_map, **work.extra}
             write = partial(save_model, labels=work.labels, problem_type=work.problem_type, extra=extra)
             folder.finish(lambda temp: write(temp, student.model, tokenizer), result)
@@ -144,6 +143,16 @@ def say_start(student: Student, objective: DistillationObjective, runtime: runti
     fewer_layers = student.model.config.num_hidden_layers < teacher.config.num_hidden_layers
     if parameters(student.model) >= parameters(teacher) and not fewer_layers:  # shared layers are faster, not smaller
         warn("the student is not smaller than the teacher; name another one, such as `half`")
+
+
+def measured(teacher: Model, student: Model, work: OnPairs | ForTask, runtime: runtimes.Runtime) -> dict[str, Any]:
+    """Size, speed and scores of both models."""
+    batch = {name: tensor.to(runtime.device) for name, tensor in work.speed_batch().items()}
+    return {
+        **sizes(teacher, student),
+        **measure_speedup(teacher, student, batch, runtime),
+        **compare(work.metric, work.score(teacher), work.score(student)),
+    }
 
 
 def parameters(model: Model) -> int:

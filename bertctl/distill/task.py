@@ -69,7 +69,7 @@ class ForTask:
     @property
     def extra(self) -> dict[str, Any]:
         """What the student's config.json notes, as that of a fine-tuned model."""
-        vectors = {name: value for name, value in self.known.items() if name == "embedding"}
+        vectors = {key: self.known[key] for key in ("embedding",) if key in self.known}
         return self.data.noted | vectors | ({"settings": self.settings} if self.settings else {})
 
     @property

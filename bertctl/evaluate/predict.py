@@ -76,7 +76,8 @@ def decided(loaded: Loaded, folder: Path, task: str | None, output: Output) -> O
     if output == "auto":
         bare = not loaded.model.head_outputs.keys() - {"sentence_pair"}
         name = task or (None if bare else task_of(loaded, folder))
-        output = "embeddings" if name in (None, EMBEDDING) else "masks" if name == MASKED_LM else "labels"
+        vectors = name is None or (name in TASKS and TASKS[name].vectors)
+        output = "embeddings" if vectors else "masks" if name == MASKED_LM else "labels"
     if loaded.model.config.image_size and output != "labels":
         raise BertctlError(
             f"{folder}: reads images, for which labels can be predicted, not {output}",

@@ -16,6 +16,7 @@ from bertctl.tasks.config import DataSection
 from bertctl.tasks.kinds import raise_by_kind
 from bertctl.tasks.preprocessing import preprocessor
 from bertctl.tasks.submissions import with_no_answer
+from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Prediction, Task
 from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import Loaded, load_model
@@ -34,8 +35,8 @@ class Checkpoint(NamedTuple):
 def load(name: str, section: EvaluateSection) -> Checkpoint:
     """The checkpoint in a folder, or of a hub name; any encoder can give vectors of texts. Errors: BertctlError."""
     folder = resolve_model(name)
-    heads = {"embedding": 0} if section.task == "embedding" else None
-    loaded = load_model(folder, heads, pooling=section.pooling)
+    task = TASKS.get(section.task or "")
+    loaded = load_model(folder, None if task is None else task.untrained(), pooling=section.pooling)
     return Checkpoint(name, folder, loaded, preprocessor(folder, loaded.model.config))
 
 

@@ -23,25 +23,30 @@ def task_of(loaded: Loaded, source: Path) -> str:
     noted = loaded.extra.get("task")
     if noted in TASKS:
         return str(noted)
-    by_problem = {task.problem_type: name for name, task in TASKS.items() if task.problem_type is not None}
-    whole = "regression" if loaded.model.head_outputs.get("sequence") == 1 else "classification"
-    by_head = {
-        "sequence": by_problem.get(loaded.problem_type or "", whole),
-        "span": "qa",
-        "choice": "multiple_choice",
-        "image": "image_classification",
-        "embedding": "embedding",
-        "masked_lm": MASKED_LM,
-    }
-    for head, task in by_head.items():
-        if head in loaded.model.head_outputs:
-            return task
-    if "token" in loaded.model.head_outputs:
-        raise BertctlError(f"{source}: labels words, but does not say for which task", hint="add --task ner or pos")
+    able = tasks_of_head(loaded)
+    if len(able) > 1:
+        raise BertctlError(
+            f"{source}: has a head for {' or '.join(able)}, but does not say for which task",
+            hint=f"add --task {' or '.join(able)}",
+        )
+    if able:
+        return able[0]
+    if MASKED_LM in loaded.model.head_outputs:
+        return MASKED_LM
     raise BertctlError(
         f"{source}: has no head of a task, nor for masked tokens, so there is nothing to score",
         hint="--task embedding needs none; bertctl finetune --task ... makes one",
     )
+
+
+def tasks_of_head(loaded: Loaded) -> list[str]:
+    """The tasks that the head of a checkpoint can be for: those of its problem type; else those with a fixed number of
+    outputs, if it has as many (one output is a number); else those that need no type to be told."""
+    heads = loaded.model.head_outputs
+    able = [task for task in TASKS.values() if task.head in heads]
+    typed = [task for task in able if task.problem_type is not None and task.problem_type == loaded.problem_type]
+    sized = [task for task in able if not task.classes and task.outputs([]) == heads[task.head]]
+    return [task.name for task in typed or sized or [task for task in able if task.problem_type is None]]
 
 
 def labels_for(task: Task, loaded: Loaded, source: str) -> list[str]:

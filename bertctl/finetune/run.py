@@ -1,23 +1,23 @@
 """Stage 4: fine-tune a checkpoint for a task. Read it from top to bottom."""
 
-import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertctl.artifacts.checkpoint import read_config
-from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.console import note
 from bertctl.errors import BertctlError
 from bertctl.finetune.config import FinetuneSection
 from bertctl.finetune.curve import learning_curve
-from bertctl.finetune.data import TaskData, hash_of, longest_input, prepare_data
+from bertctl.finetune.data import TaskData, longest_input, prepare_data
 from bertctl.finetune.folds import cross_validate
 from bertctl.finetune.objective import objective_maker
 from bertctl.finetune.result import choose, summarise
 from bertctl.finetune.search import search
-from bertctl.finetune.several import Project, Trial, Way
+from bertctl.finetune.several import Project, Trial, Way, copy_model, explore
 from bertctl.finetune.start import (
+    BOOKKEEPING,
     FROM_SCRATCH,
     PRETRAINED,
     build_model,
@@ -28,7 +28,7 @@ from bertctl.finetune.start import (
 )
 from bertctl.finetune.states import forget, remember
 from bertctl.finetune.strategy import check_strategy, prepare
-from bertctl.finetune.strategy_config import EVERYTHING
+from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
@@ -42,7 +42,9 @@ from bertctl.training.runtime import Runtime
 from bertctl.training.steps import describe
 from bertctl.variants.hf import read_encoder_config
 
-BOOKKEEPING = {"log_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "precision"}
+if TYPE_CHECKING:
+    from bertctl.tasks.task import MakeObjective
+
 BESIDE_TRAINING = ("baselines", "folds", "train_fraction", "search")  # what one training does not know of
 
 
@@ -97,6 +99,49 @@ def fine_tune(
     """Train once for each seed (and again from fresh weights, if asked), each in a folder below `out/runs`; the run
     with the best dev metric becomes `out/model`. `labels`: all that there are, if train may lack some."""
     began = time.monotonic()
+    work = set_up(section, splits, labels, precision=str(runtime.dtype))
+    seeds = [seed + number for number in range(section.seeds)]
+    with RunFolder(
+        out,
+        kind="finetune",
+        resume=resume,
+        keep=section.training.keep_checkpoints,
+        fingerprint=work.fingerprint | {"seeds": seeds, "from_scratch": section.from_scratch},
+        inputs=work.data.hashes,
+        rank=runtime.rank,
+    ) as folder:
+        if folder.finished:
+            note(f"{out}: this run is finished; nothing to do")
+            return folder.result
+        runs = {
+            variant: [train_run(work, variant, one, folder, runtime, tell=one == seed) for one in seeds]
+            for variant in (PRETRAINED, FROM_SCRATCH)[: 1 + section.from_scratch]
+        }
+        chosen = choose(runs[PRETRAINED], work.data.task.metric)
+        result = summarise(work.data, runs, chosen, baselines=section.baselines)
+        result |= {"seconds": round(time.monotonic() - began, 2)}
+        forget(out)
+        kept = run_folder(out, PRETRAINED, chosen["seed"]) / "model"
+        folder.finish(lambda temp: copy_model(kept, temp), result)
+        return result
+
+
+@dataclass(frozen=True)
+class Work:
+    """One fine-tuning, read and checked: what its runs, one for each variant and seed, have in common. `strategies` and
+    `trainings`, which have their steps counted and a number for a rate, go by variant."""
+
+    section: FinetuneSection
+    source: Path
+    data: TaskData
+    make_objective: "MakeObjective"
+    strategies: dict[str, StrategySection]
+    trainings: dict[str, TrainingSection]
+    fingerprint: dict[str, Any]
+
+
+def set_up(section: FinetuneSection, splits: Splits, labels: list[str] | None, *, precision: str) -> Work:
+    """Check the recipe against the checkpoint, encode the data for it, and count the steps. Errors: BertctlError."""
     task, source = task_of(section), resolve_source(section)
     config = read_encoder_config(source, read_config(source))[1]
     check_strategy(section.strategy, config)
@@ -110,83 +155,46 @@ def fine_tune(
         known=known_labels(source, task.head),
         embedding=section.embedding,
     )
-    task, noted = data.task, section.embedding.noted() if task.name == "embedding" else {}
     strategies = {PRETRAINED: section.strategy, FROM_SCRATCH: EVERYTHING}  # fresh weights are all trained
     trainings = {
         variant: resolve_training(section.training, data.items, config.hidden_size, strategy)
         for variant, strategy in strategies.items()
     }
-    training = trainings[PRETRAINED]
-    build_objective = objective_maker(section, data)
-    seeds = [seed + number for number in range(section.seeds)]
-    fingerprint = fingerprint_of(section, source, data, training, precision=str(runtime.dtype))
-    with RunFolder(
-        out,
-        kind="finetune",
-        resume=resume,
-        keep=training.keep_checkpoints,
-        fingerprint=fingerprint | {"seeds": seeds, "from_scratch": section.from_scratch},
-        inputs=data.hashes,
-        rank=runtime.rank,
-    ) as folder:
-        if folder.finished:
-            note(f"{out}: this run is finished; nothing to do")
-            return folder.result
-        runs: dict[str, list[dict[str, Any]]] = {}
-        for variant in (PRETRAINED, FROM_SCRATCH)[: 1 + section.from_scratch]:
-            for run_seed in seeds:
-                model = build_model(section, source, data, variant=variant, seed=run_seed)
-                prepare(model, strategies[variant], run_seed)
-                say_start(variant, run_seed, model, trainings[variant], runtime)
-                plan = Plan(
-                    name=f"{task.name} {variant} seed {run_seed}",
-                    training=trainings[variant],
-                    strategy=strategies[variant],
-                    tell=run_seed == seed,
-                    seed=run_seed,
-                    patience=section.patience,
-                    resume=resume,
-                    fingerprint=fingerprint | {"variant": variant, "seed": run_seed},
-                    extra={"stage": "finetune", **data.noted, **noted},
-                )
-                objective = build_objective(model, runtime, plan.training.micro_batch_size).to(runtime.device)
-                if plan.strategy.keeps_states:
-                    model.recall = remember(model, data, out, 2 * training.batch_size, runtime)
-                done = train_one(model, objective, data, plan, run_folder(out, variant, run_seed), runtime)
-                runs.setdefault(variant, []).append(done)
-        chosen = choose(runs[PRETRAINED], task.metric)
-        result = summarise(data, runs, chosen, baselines=section.baselines)
-        result |= {"seconds": round(time.monotonic() - began, 2)}
-        forget(out)
-        kept = run_folder(out, PRETRAINED, chosen["seed"]) / "model"
-        folder.finish(lambda temp: copy_model(kept, temp), result)
-        return result
+    return Work(
+        section=section,
+        source=source,
+        data=data,
+        make_objective=objective_maker(section, data),
+        strategies=strategies,
+        trainings=trainings,
+        fingerprint=fingerprint_of(section, source, data, trainings[PRETRAINED], precision=precision),
+    )
 
 
-def explore(way: Way, project: Project, *, resume: bool, runtime: Runtime) -> dict[str, Any]:
-    """Do many fine-tunings, each in a run folder of its own below `out/runs`, as one run that can be resumed."""
-    began = time.monotonic()
-    section, out = project.section, project.out
-    values = section.model_dump(mode="json", exclude={"name", "model", "data", "training"})
-    values["model"] = origin_hash(resolve_source(section))
-    values["training"] = section.training.model_dump(mode="json", exclude=BOOKKEEPING)
-    inputs = {"data": hash_of(project.task, project.splits)}
-    with RunFolder(
-        out,
-        kind="finetune",
-        resume=resume,
-        keep=section.training.keep_checkpoints,
-        fingerprint={**values, **inputs},
-        inputs=inputs,
-        rank=runtime.rank,
-    ) as folder:
-        if folder.finished:
-            note(f"{out}: this run is finished; nothing to do")
-            return folder.result
-        result, kept = way(project)
-        result |= {"seconds": round(time.monotonic() - began, 2)}
-        folder.finish(lambda temp: copy_model(kept / "model", temp), result)
-        return result
+def train_run(
+    work: Work, variant: str, seed: int, folder: RunFolder, runtime: Runtime, *, tell: bool
+) -> dict[str, Any]:
+    """Train one variant with one seed, in a run folder of its own below `folder`; the run's result."""
+    section, data = work.section, work.data
+    training, strategy = work.trainings[variant], work.strategies[variant]
+    model = build_model(section, work.source, data, variant=variant, seed=seed)
+    prepare(model, strategy, seed)
+    say_start(variant, seed, model, training, runtime)
+    plan = Plan(
+        name=f"{data.task.name} {variant} seed {seed}",
+        training=training,
+        strategy=strategy,
+        tell=tell,
+        seed=seed,
+        patience=section.patience,
+        resume=folder.resume,
+        fingerprint=work.fingerprint | {"variant": variant, "seed": seed},
+        extra={"stage": "finetune", **data.noted, **data.task.noted(section.embedding)},
+    )
+    objective = work.make_objective(model, runtime, training.micro_batch_size).to(runtime.device)
+    if strategy.keeps_states:
+        model.recall = remember(model, data, folder.out, 2 * training.batch_size, runtime)
+    return train_one(model, objective, data, plan, run_folder(folder.out, variant, seed), runtime)
 
 
 def run_folder(out: Path, variant: str, seed: int) -> Path:
@@ -211,8 +219,3 @@ def say_start(variant: str, seed: int, model: Model, training: TrainingSection, 
         f"{variant}, seed {seed}: {describe(model)}; {training.steps:,} steps of {training.batch_size}, rate {rate}, "
         f"on {runtimes.describe(runtime)}"
     )
-
-
-def copy_model(source: Path, folder: Path) -> None:
-    """The files of a finished model, without its manifest."""
-    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST))

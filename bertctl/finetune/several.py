@@ -3,16 +3,25 @@
 Each trial is a whole fine-tuning in a run folder of its own below `out/runs`, with other examples or another section.
 """
 
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertctl.artifacts.manifest import NAME as MANIFEST
+from bertctl.console import note
 from bertctl.finetune.config import FinetuneSection
+from bertctl.finetune.data import hash_of
+from bertctl.finetune.start import BOOKKEEPING, FROM_SCRATCH, PRETRAINED, resolve_source
 from bertctl.tasks.task import Splits, Task
+from bertctl.training.origin import origin_hash
+from bertctl.training.run_folder import RunFolder
+from bertctl.training.runtime import Runtime
 
 RUNS = "runs"
-VARIANTS = ("pretrained", "from_scratch")
+VARIANTS = (PRETRAINED, FROM_SCRATCH)
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,37 @@ class Project:
 
 Way = Callable[[Project], tuple[dict[str, Any], Path]]
 """Does all trials; returns the result, and the folder of the trial whose model is kept."""
+
+
+def explore(way: Way, project: Project, *, resume: bool, runtime: Runtime) -> dict[str, Any]:
+    """Do many fine-tunings, each in a run folder of its own below `out/runs`, as one run that can be resumed."""
+    began = time.monotonic()
+    section, out = project.section, project.out
+    values = section.model_dump(mode="json", exclude={"name", "model", "data", "training"})
+    values["model"] = origin_hash(resolve_source(section))
+    values["training"] = section.training.model_dump(mode="json", exclude=BOOKKEEPING)
+    inputs = {"data": hash_of(project.task, project.splits)}
+    with RunFolder(
+        out,
+        kind="finetune",
+        resume=resume,
+        keep=section.training.keep_checkpoints,
+        fingerprint={**values, **inputs},
+        inputs=inputs,
+        rank=runtime.rank,
+    ) as folder:
+        if folder.finished:
+            note(f"{out}: this run is finished; nothing to do")
+            return folder.result
+        result, kept = way(project)
+        result |= {"seconds": round(time.monotonic() - began, 2)}
+        folder.finish(lambda temp: copy_model(kept / "model", temp), result)
+        return result
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """The files of a finished model, without its manifest."""
+    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST))
 
 
 def dev_of(result: dict[str, Any]) -> float | None:

@@ -24,6 +24,8 @@ FEWEST_EPOCHS, MOST_EPOCHS, FEWEST_STEPS = 3.0, 20.0, 500
 BASE_RATE, BASE_WIDTH, HIGHEST_RATE = 5e-5, 768, 1e-3
 ENCODER_FIXED = 10.0  # times the rate where the encoder's own weights stay
 PRETRAINED, FROM_SCRATCH = "pretrained", "from_scratch"
+BOOKKEEPING = {"log_every_steps", "save_every_steps", "keep_checkpoints", "epochs", "precision"}
+"""Keys of `training` that may change on resume."""
 
 
 def task_of(section: FinetuneSection) -> Task:

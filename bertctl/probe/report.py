@@ -9,6 +9,7 @@ from bertctl.probe.config import ProbeSection
 from bertctl.probe.linear import share_right
 from bertctl.probe.words import Words
 from bertctl.tasks.audit import leakage
+from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Splits, Task
 
 COLUMNS = {
@@ -49,7 +50,7 @@ def summarise(
         "labels": labels,
         "majority_baseline": majority(words["train"], words["test"], len(labels)),
         "seen_in_train": sum(name in known for name in words["test"].types) / len(words["test"]),
-        "control": ("word type" if section.task != "classification" else "text") if section.control else None,
+        "control": ("word type" if TASKS[section.task].head == "token" else "text") if section.control else None,
         "best_layer": best["layer"],
         "selectivity": best["selectivity"],
         "layers": rows,

@@ -1,6 +1,6 @@
 """The part of a recipe that says how vectors of texts are trained. No torch."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,6 @@ class EmbeddingSection(Section):
     passage_prefix: str = ""
     """Put before every positive, negative and passage."""
 
-    def noted(self) -> dict[str, object]:
+    def noted(self) -> dict[str, Any]:
         """What the checkpoint keeps, so that it is read as it was trained."""
         return {"embedding": self.model_dump(include={"normalize", "query_prefix", "passage_prefix"})}

@@ -1,7 +1,7 @@
 """Sentences with a tag a word, from whatever holds them: CoNLL columns, CoNLL-U, records with lists."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +14,48 @@ from bertctl.tasks.texts import find_column
 from bertctl.tasks.values import IDS, LabelReader, clean_text, id_in
 
 TOKENS = ("tokens", "words")
-TAGS = {
-    "ner": ("ner_tags", "tags", "ner", "labels", "entities"),
-    "pos": ("upos", "pos_tags", "pos", "tags", "labels", "xpos"),
-}
 
 
-def read_file(path: Path, data: DataSection, labelled: bool, problems: list[str], *, task: str) -> list[TokenExample]:
+@dataclass(frozen=True)
+class Kind:
+    """Tags of one task: the usual names of their column, and whether they stand last in a line of several columns."""
+
+    usual: tuple[str, ...]
+    last: bool
+
+
+ENTITIES = Kind(("ner_tags", "tags", "ner", "labels", "entities"), last=True)
+PARTS_OF_SPEECH = Kind(("upos", "pos_tags", "pos", "tags", "labels", "xpos"), last=False)
+
+
+def read_file(path: Path, data: DataSection, labelled: bool, problems: list[str], *, tags: Kind) -> list[TokenExample]:
     """The sentences of a CoNLL, CoNLL-U, JSONL or Parquet file."""
     kind = format_of(path, data.format, otherwise="conll")
     if kind in ("csv", "tsv"):  # a table of words and tags is what others call CoNLL
         kind = "conll"
     if kind in TABLE_FORMATS:
-        return read_rows(read_table(path, kind, header=True, problems=problems), data, labelled, problems, task=task)
+        return read_rows(read_table(path, kind, header=True, problems=problems), data, labelled, problems, tags=tags)
     if kind == "conllu" or (data.format == "auto" and looks_like_conllu(path)):
         return read_conllu(path, data, labelled, problems)
-    return read_conll(path, data, labelled, problems, last_is_meant=task == "ner")
+    return read_conll(path, data, labelled, problems, last_is_meant=tags.last)
 
 
-def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[str], *, task: str) -> list[TokenExample]:
+def read_rows(
+    table: Table, data: DataSection, labelled: bool, problems: list[str], *, tags: Kind
+) -> list[TokenExample]:
     """The sentences of records with a list of words and a list of tags."""
     if not table.rows:
         return []
     tokens = find_column(table, "tokens", data.columns.tokens, TOKENS, problems)
-    tags = find_column(table, "tags", data.columns.tags, TAGS[task], problems) if labelled else None
-    if tokens is None or (labelled and tags is None):
+    column = find_column(table, "tags", data.columns.tags, tags.usual, problems) if labelled else None
+    if tokens is None or (labelled and column is None):
         return []
-    reader = LabelReader(data.label_names or table.class_names.get(tags or "", []), problems)
+    reader = LabelReader(data.label_names or table.class_names.get(column or "", []), problems)
     examples, name = [], table.column(None, IDS)
     for line, row in table.rows:
         place = table.place(line)
         words = _words(row.get(tokens), place, tokens, problems)
-        names = None if tags is None else _tags(row.get(tags), len(words), place, tags, reader)
+        names = None if column is None else _tags(row.get(column), len(words), place, column, reader)
         examples.append(TokenExample(words, names, table.where, (line,) * len(words), id=id_in(row, name)))
     return examples
 
@@ -78,6 +88,6 @@ def input_example(record: str | Mapping[str, Any], data: DataSection, where: str
     problems: list[str] = []
     if isinstance(record.get("text"), str) and not any(name in record for name in TOKENS):
         return input_example(record["text"], data, where)
-    found = read_rows(Table.of_record(where, record), data, False, problems, task="ner")
+    found = read_rows(Table.of_record(where, record), data, False, problems, tags=ENTITIES)
     raise_problems(problems)
     return replace(found[0], file=where, lines=())

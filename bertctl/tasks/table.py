@@ -27,6 +27,7 @@ from bertctl.tasks import (
     texts,
     token_labels,
 )
+from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.tasks.losses import (
     BINARY_CROSS_ENTROPY,
     CHOICE_CROSS_ENTROPY,
@@ -122,8 +123,8 @@ TASKS: dict[str, Task] = {
         metric="f1",
         loss=CROSS_ENTROPY,
         imitation=imitation.LABELS,
-        read_file=partial(sentences.read_file, task="ner"),
-        read_table=partial(sentences.read_rows, task="ner"),
+        read_file=partial(sentences.read_file, tags=sentences.ENTITIES),
+        read_table=partial(sentences.read_rows, tags=sentences.ENTITIES),
         demo=python_docs.tagged,
         finish=token_labels.settle_schemes,
         labels=token_labels.entity_labels,
@@ -139,7 +140,7 @@ TASKS: dict[str, Task] = {
         score=token_labels.score_entities,
         details=token_labels.entity_details,
         report=reports.word_report,
-        submission=submitted_sentences.Sentences(partial(sentences.read_file, task="ner")),
+        submission=submitted_sentences.Sentences(partial(sentences.read_file, tags=sentences.ENTITIES)),
     ),
     "pos": Task(
         name="pos",
@@ -147,8 +148,8 @@ TASKS: dict[str, Task] = {
         metric="token_accuracy",
         loss=CROSS_ENTROPY,
         imitation=imitation.LABELS,
-        read_file=partial(sentences.read_file, task="pos"),
-        read_table=partial(sentences.read_rows, task="pos"),
+        read_file=partial(sentences.read_file, tags=sentences.PARTS_OF_SPEECH),
+        read_table=partial(sentences.read_rows, tags=sentences.PARTS_OF_SPEECH),
         demo=partial(python_docs.unlabelled, task="pos", hint="use a CoNLL-U treebank"),
         finish=token_labels.plain_tags,
         labels=token_labels.tag_labels,
@@ -164,7 +165,7 @@ TASKS: dict[str, Task] = {
         score=token_labels.score_tags,
         details=token_labels.tag_details,
         report=reports.word_report,
-        submission=submitted_sentences.Sentences(partial(sentences.read_file, task="pos")),
+        submission=submitted_sentences.Sentences(partial(sentences.read_file, tags=sentences.PARTS_OF_SPEECH)),
     ),
     "qa": Task(
         name="qa",
@@ -226,8 +227,10 @@ TASKS: dict[str, Task] = {
         metric=embedding.SCORED,
         metric_of=embedding.metric_of,
         objective=embedding.objective,
+        noted=EmbeddingSection.noted,
         imitation=imitation.VECTORS,
         classes=False,
+        vectors=True,
         grouped=True,
         together=True,
         outputs=embedding.outputs,

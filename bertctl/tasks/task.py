@@ -159,11 +159,15 @@ class Task:
     """What transformers calls the problem, where a head for whole texts can be for several."""
     first_answer: Callable[[Sequence[Any]], float] | None = None
     """Training examples -> the bias with which a new head starts; None: zero."""
+    vectors: bool = False
+    """Whether the answer to a text is its vector: what any encoder gives, with no head that was trained."""
     together: bool = False
     """Whether predictions can only be made of all examples at once, as in a ranking."""
     objective: "Callable[[EmbeddingSection, Sequence[Any]], MakeObjective] | None" = None
     """An objective of the task's own, in place of the loss of its head's logits: (section, training examples) -> what
     makes it for a model, a runtime and a micro-batch size. It gets the whole share of a rank and parts it itself."""
+    noted: "Callable[[EmbeddingSection], dict[str, Any]]" = lambda _: {}
+    """What a checkpoint keeps besides, of how its vectors are made."""
     scored: Callable[[Sequence[Any]], list[Any]] = list
     """Examples of dev or test -> the same as they are scored, where that is not one by one."""
     metric_of: Callable[[Sequence[Any]], str] | None = None
@@ -221,6 +225,10 @@ class Task:
     the task's predictions cannot be read from a file."""
     files: Callable[[Sequence[Any], Sequence[Prediction]], Mapping[str, str]] = lambda *_: {}
     """(examples, predictions) -> further files with the predictions, by name, in the form of the task's own scripts."""
+
+    def untrained(self) -> dict[str, int] | None:
+        """The head that any encoder has for this task, with its outputs; None if a head must be trained."""
+        return {self.head: self.outputs([])} if self.vectors else None
 
     def fitted(self, examples: Sequence[Any]) -> "Task":
         """The task with the metric that fits examples of this kind."""

@@ -8,25 +8,28 @@ import pytest
 from bertctl.errors import BertctlError
 from bertctl.tasks import sentences
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.sentences import ENTITIES, PARTS_OF_SPEECH
 from bertctl.tasks.task import TokenExample
 
 
-def read(path: Path, *rows: object, task: str = "ner", **data: object) -> tuple[list[TokenExample], list[str]]:
+def read(
+    path: Path, *rows: object, tags: sentences.Kind = ENTITIES, **data: object
+) -> tuple[list[TokenExample], list[str]]:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     problems: list[str] = []
-    return sentences.read_file(path, DataSection(**data), True, problems, task=task), problems
+    return sentences.read_file(path, DataSection(**data), True, problems, tags=tags), problems
 
 
 @pytest.mark.parametrize(
-    ("row", "task"),
+    ("row", "tags"),
     [
-        ({"tokens": ["a", "b"], "tags": ["O", "B-X"]}, "ner"),
-        ({"words": ["a", "b"], "ner_tags": ["O", "B-X"], "pos_tags": ["N", "V"]}, "ner"),
-        ({"tokens": ["a", "b"], "upos": ["O", "B-X"], "tags": ["N", "V"]}, "pos"),
+        ({"tokens": ["a", "b"], "tags": ["O", "B-X"]}, ENTITIES),
+        ({"words": ["a", "b"], "ner_tags": ["O", "B-X"], "pos_tags": ["N", "V"]}, ENTITIES),
+        ({"tokens": ["a", "b"], "upos": ["O", "B-X"], "tags": ["N", "V"]}, PARTS_OF_SPEECH),
     ],
 )
-def test_lists_by_their_usual_names(tmp_path: Path, row: object, task: str) -> None:
-    examples, problems = read(tmp_path / "t.jsonl", row, task=task)
+def test_lists_by_their_usual_names(tmp_path: Path, row: object, tags: sentences.Kind) -> None:
+    examples, problems = read(tmp_path / "t.jsonl", row, tags=tags)
     assert problems == []
     assert examples == [TokenExample(("a", "b"), ("O", "B-X"), f"{tmp_path}/t.jsonl", (1, 1))]
 
@@ -70,7 +73,7 @@ def test_formats_go_by_ending_and_content(tmp_path: Path, name: str, text: str) 
     path = tmp_path / name
     path.write_text(text)
     problems: list[str] = []
-    (example,) = sentences.read_file(path, DataSection(), True, problems, task="pos")
+    (example,) = sentences.read_file(path, DataSection(), True, problems, tags=PARTS_OF_SPEECH)
     assert problems == []
     assert (example.words, example.tags) == (("a",), ("N",))
 

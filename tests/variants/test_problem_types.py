@@ -5,6 +5,7 @@ import torch
 import transformers
 
 from bertctl.encoder.config import EncoderConfig
+from bertctl.errors import BertctlError
 from bertctl.evaluate.task import labels_for, task_of
 from bertctl.finetune.objective import TaskObjective
 from bertctl.heads.model import Model
@@ -49,6 +50,28 @@ def test_transformers_gives_the_same_numbers_and_the_same_loss(name, family, tmp
         loss = objective(batch)["task"] / objective.counts(batch)["task"]
     assert torch.allclose(logits, expected.logits, atol=1e-5)
     assert loss.item() == pytest.approx(expected.loss.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outputs", "name"),
+    [
+        ("SequenceClassification", 3, "classification"),
+        ("SequenceClassification", 1, "regression"),
+        ("QuestionAnswering", 2, "qa"),
+        ("MultipleChoice", 2, "multiple_choice"),
+        ("MaskedLM", 2, "masked_lm"),
+    ],
+)
+def test_a_model_of_theirs_without_a_problem_type_is_known_by_its_head(kind, outputs, name, tmp_path):
+    config = transformers.BertConfig(**SIZES, num_labels=outputs)
+    getattr(transformers, f"BertFor{kind}")(config).save_pretrained(tmp_path)
+    assert task_of(load_model(tmp_path), tmp_path) == name
+
+
+def test_a_token_head_of_theirs_may_be_for_two_tasks(tmp_path):
+    transformers.BertForTokenClassification(transformers.BertConfig(**SIZES, num_labels=3)).save_pretrained(tmp_path)
+    with pytest.raises(BertctlError, match="a head for ner or pos, but does not say for which task"):
+        task_of(load_model(tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["regression", "multi_label"])
