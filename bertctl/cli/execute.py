@@ -20,7 +20,7 @@ from bertctl.console import note, print_json
 from bertctl.errors import BertctlError
 from bertctl.recipe.dump import dump_recipe
 from bertctl.recipe.load import build_recipe, load_recipe
-from bertctl.recipe.overrides import Override
+from bertctl.recipe.overrides import Override, key_path
 from bertctl.recipe.yaml_tree import parse_yaml
 
 BEFORE_WORK = (".lock", "recipe.yaml")  # what a folder may hold and still count as empty
@@ -53,7 +53,7 @@ def run_stage(
 def load_tree(stage: str, recipe: str | None, shortcuts: Sequence[Fill], shared: Shared) -> Recipe:
     """The checked recipe. Errors: BertctlError, also if there is neither a recipe nor a shortcut to make one of."""
     overrides: list[str | Override] = [
-        Override((stage, "*", *fill.key.split(".")), fill.value, fill.option) for fill in shortcuts
+        Override((stage, "*", *key_path(fill.key)), fill.value, fill.option) for fill in shortcuts
     ]
     overrides += shared.overrides
     if recipe is not None:

@@ -1,12 +1,14 @@
 """The short forms of commands: what an option or a bare argument means as keys of a recipe. They fill it, no more."""
 
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertctl.cli.shipped import is_recipe, shipped
 from bertctl.errors import BertctlError
 from bertctl.finetune.search_config import SearchSection
-from bertctl.recipe.load import load_recipe
+from bertctl.recipe.load import load_recipe, read_document
+from bertctl.recipe.overrides import dotted
 
 SOURCES = ("name", "subset", "train", "dev", "test")
 
@@ -44,8 +46,13 @@ def search_fills(file: Path | None) -> list[Fill]:
         got = "a folder" if file.is_dir() else "no such file"
         hint = "its keys: bertctl recipes explain finetune.search"
         raise BertctlError(f"--search {file}: got {got}, expected a YAML file that says what to search", hint=hint)
-    section = load_recipe(file, SearchSection)
-    return [Fill(f"--search {file}", "search", section.model_dump(mode="json"))]
+    document, section = read_document(file), load_recipe(file, SearchSection)
+    found = [Fill(f"--search {file}", "search", section.model_dump(mode="json"))]
+    for path, mark in document.values.items():  # every value once more, so that messages say where it stands
+        value = reduce(lambda place, part: place[part], path, document.tree)
+        if not isinstance(value, (dict, list)):
+            found.append(Fill(f"{file}:{mark.line}:{mark.column}", f"search.{dotted(path)}", value))
+    return found
 
 
 def recipe_or(word: str | None) -> tuple[str | None, str | None]:

@@ -5,9 +5,9 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from bertctl.encoder.config import Pooling
-from bertctl.finetune.search_config import SearchSection
+from bertctl.finetune.search_config import SearchSection, faults
 from bertctl.finetune.strategy_config import LossSection, StrategySection
-from bertctl.recipe.section import Section
+from bertctl.recipe.section import Section, raise_at
 from bertctl.tasks.config import DataSection, TaskName
 from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.training.config import AdamWSection, TrainingSection
@@ -85,4 +85,10 @@ class FinetuneSection(Section):
             raise ValueError("train_fraction: each share may stand there once")
         if self.task != "embedding" and self.embedding != EmbeddingSection():
             raise ValueError(f"`embedding` belongs to the task of this name, not to {self.task}")
+        return self
+
+    @model_validator(mode="after")
+    def _searchable(self) -> Self:
+        if self.search is not None:
+            raise_at([(("search", *path), text) for path, text in faults(self.search, self)])
         return self

@@ -14,7 +14,7 @@ from bertctl.finetune.data import TaskData, longest_input, prepare_data
 from bertctl.finetune.folds import cross_validate
 from bertctl.finetune.objective import objective_maker
 from bertctl.finetune.result import choose, summarise
-from bertctl.finetune.search import search
+from bertctl.finetune.search import draw, search, sections_of
 from bertctl.finetune.several import Project, Trial, Way, copy_model, explore
 from bertctl.finetune.start import (
     BOOKKEEPING,
@@ -57,6 +57,8 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     task = task_of(section)
     source = resolve_source(section)  # what is missing, or cannot be, is said before the data are read
     refuse_other_inputs(task, read_encoder_config(source, read_config(source))[1], source)
+    if section.search is not None:
+        sections_of(section, list(draw(section.search, seed)))
     splits = training_data(task, section.data, seed=seed, holds_out=section.folds is None)
     task = task.fitted(task.scored(splits.dev or splits.train))
     if section.folds is not None and task.scored(splits.train) != splits.train:

@@ -33,11 +33,15 @@ def parse_override(text: str) -> Override:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError("got no `=`, expected `key.key=value`")
-    parts = re.sub(r"\[(\d+)\]", r".\1", name.strip()).split(".")
-    if not all(parts):
+    path = key_path(re.sub(r"\[(\d+)\]", r".\1", name.strip()))
+    if "" in path:
         raise ValueError(f"got the key `{name}`, expected names with one `.` between them")
-    path = tuple(int(part) if part.isdigit() else part for part in parts)
     return Override(path, _value(value), f"--set {name}={value}")
+
+
+def key_path(key: str) -> Path:
+    """`finetune.0.task` -> `("finetune", 0, "task")`."""
+    return tuple(int(part) if part.isdigit() else part for part in key.split("."))
 
 
 def _value(text: str) -> Any:

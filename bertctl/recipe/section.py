@@ -1,6 +1,9 @@
 """The base of every recipe section: strict, frozen, no unknown keys, a sentence under each field."""
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import InitErrorDetails
 
 
 class Section(BaseModel):
@@ -19,3 +22,14 @@ class Section(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
     )
+
+
+def raise_at(problems: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+    """Raise, in a validator of a section, each (path from the section on, sentence); do nothing if there are none. A
+    `ValueError` would be one problem, and stand at the section itself."""
+    details: list[InitErrorDetails] = [
+        {"type": "value_error", "loc": path, "input": None, "ctx": {"error": ValueError(text)}}
+        for path, text in problems
+    ]
+    if details:
+        raise ValidationError.from_exception_data("section", details)

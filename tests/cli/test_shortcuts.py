@@ -69,6 +69,11 @@ def test_finetune_takes_what_to_search_over_from_a_file(section, call, tmp_path)
     assert code == 2
     assert f"{file}:3:5: over.0: dropout: got low 0.3 and high 0.1" in err
     assert f"{file}:4:" in err
+    file.write_text("over:\n  - key: dropout\n    values: [0.1, 1.5]\n  - {key: no.such, values: [1]}\n")
+    code, _, err = call("finetune", "--task", "pos", "--model", "m", "--data", "d", "--search", str(file))
+    assert code == 2
+    assert f"error: {file}:3:19: finetune.0.search.over.0.values.1: dropout: got 1.5, expected less than 1" in err
+    assert f"error: {file}:4:11: finetune.0.search.over.1.key: no: unknown key" in err
 
 
 def test_distill_takes_teacher_and_student(section):

@@ -71,21 +71,52 @@ def test_a_list_is_not_called_too_short_because_an_item_of_it_is_wrong():
 
 
 def test_a_grid_larger_than_its_budget_is_refused_with_both_numbers():
-    with pytest.raises(BertctlError, match=r"search.runs: got 1, but the grid has 2 points"):
-        list(draw(searching(method="grid", runs=1, over=[BATCH]), 0))
+    with pytest.raises(BertctlError, match=r"runs: got 1, but the grid has 2 points; expected at least 2"):
+        searching(method="grid", runs=1, over=[BATCH])
 
 
-def test_every_wrong_key_and_value_is_named_before_anything_is_trained():
-    points = [
-        {"training.batch_sise": 8, "dropout": 0.1, "seeds": 2},
-        {"training.batch_sise": 8, "dropout": 1.5, "seeds": 2},
-    ]
+def problems_of(*over):
     with pytest.raises(BertctlError) as caught:
-        sections_of(section(), points)
-    text = "\n".join(caught.value.problems)
-    assert "seeds: cannot be searched over" in text
-    assert "batch_sise" in text
-    assert "dropout" in text
+        section(search={"over": list(over)})
+    return list(caught.value.problems)
+
+
+def test_every_wrong_key_and_value_is_named_with_its_place_when_the_recipe_is_read():
+    assert problems_of(
+        {"key": "training.batch_sise", "values": [8, 16]},
+        {"key": "dropout", "values": [0.1, 1.5, "abc"]},
+        {"key": "seeds", "values": [1, 2]},
+        {"key": "training.optimizer.lr", "low": 1e-5, "high": 1e31, "scale": "log"},
+        {"key": "training.batch_size", "low": 8, "high": 64},
+        {"key": "patience", "low": 0.5, "high": 3},
+        {"key": "thresholds.each", "values": [1]},
+    ) == [
+        "command line: search.over.0.key: training.batch_sise: unknown key; did you mean `batch_size`?",
+        "command line: search.over.1.values.1: dropout: got 1.5, expected less than 1",
+        "command line: search.over.1.values.2: dropout: got `abc`, expected a number",
+        "command line: search.over.2.key: seeds cannot be searched over; expected another key of the section",
+        "command line: search.over.3.high: training.optimizer.lr: got 1e+31, expected less than 1e+30",
+        "command line: search.over.4.low: training.batch_size: a range gives fractions; expected whole numbers, "
+        "listed in `values`",
+        "command line: search.over.5.low: patience: a range gives fractions; expected whole numbers, "
+        "listed in `values`",
+        "command line: search.over.6.values.0: thresholds is one value and has no key `each`",
+    ]
+
+
+def test_values_that_only_go_together_may_be_searched_over():
+    epochs, steps = {"key": "training.epochs", "values": [2, 3]}, {"key": "training.steps", "values": [None]}
+    training = {"steps": 10}
+    assert section(training=training, search={"over": [epochs, steps]}).search is not None
+    with pytest.raises(BertctlError, match="steps"):
+        section(training=training, search={"over": [epochs]})
+
+
+def test_values_that_do_not_go_together_are_refused_before_the_data_are_read(tmp_path, make_section, monkeypatch):
+    monkeypatch.setattr(stage, "training_data", None)
+    over = [{"key": key, "values": [0.0, 0.1]} for key in ("loss.label_smoothing", "loss.focal_gamma")]
+    with pytest.raises(BertctlError, match="give label_smoothing or focal_gamma, not both"):
+        run(make_section(5, search={"method": "grid", "over": over}), out=tmp_path / "out", seed=2)
 
 
 def test_sections_have_the_values_and_train_once():
