@@ -18,7 +18,7 @@ from bertctl.heads.model import Model
 from bertctl.tasks.imitation import Imitation, Measure
 from bertctl.tasks.losses import PLAIN
 from bertctl.tasks.task import Task
-from bertctl.training.batching import Batch
+from bertctl.training.batching import Batch, inputs_of, real_tokens
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,12 @@ class Reader(Protocol):
         ...
 
 
-def real_positions(batch: Batch) -> Tensor:
+def real_positions(output: EncoderOutput) -> Tensor:
     """[M] places of the real tokens in the flattened batch."""
-    mask = batch.get("attention_mask")
-    ids = batch["input_ids"]
-    return torch.arange(ids.numel(), device=ids.device) if mask is None else mask.flatten().nonzero().squeeze(-1)
+    states, mask = output.last_hidden_state, output.attention_mask
+    if mask is None:
+        return torch.arange(states.shape[:2].numel(), device=states.device)
+    return mask.flatten().nonzero().squeeze(-1)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class MaskedReader:
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         masked = torch.as_tensor(batch["labels"].numel(), device=batch["labels"].device)
-        rows = masked if self.soft_positions == "masked" else _real_count(batch)
+        rows = masked if self.soft_positions == "masked" else real_tokens(batch)
         examples = torch.as_tensor(len(batch["input_ids"]), device=batch["labels"].device)
         return {"rows": rows, "mlm": masked, "sentence_pair": examples}
 
@@ -72,7 +73,7 @@ class MaskedReader:
         if self.soft_positions == "masked":
             rows = masked_rows = model.masked_logits(output, masked)
         else:
-            real = real_positions(batch)
+            real = real_positions(output)
             rows = model.masked_logits(output, real)
             masked_rows = rows[torch.searchsorted(real, masked)]
         labelled = {"mlm": (masked_rows, batch["labels"])}
@@ -132,6 +133,12 @@ class DistillationObjective(nn.Module):
         heads = student.config.num_attention_heads, teacher.config.num_attention_heads
         if self.attention and heads[0] != heads[1]:
             raise BertctlError(f"weights.attention_kl: got {heads[0]} and {heads[1]} heads, expected equally many")
+        patches = student.config.num_patches, teacher.config.num_patches
+        if (hidden or self.attention) and patches[0] != patches[1]:
+            raise BertctlError(
+                f"weights: got {patches[0]} and {patches[1]} patches an image, expected equally many where states or "
+                "attention are compared"
+            )
 
     @property
     def teacher(self) -> Model:
@@ -140,7 +147,7 @@ class DistillationObjective(nn.Module):
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """What each term is divided by: rows to imitate, real tokens, or labels."""
-        known = {**self.reader.counts(batch), "tokens": _real_count(batch)}
+        known = {**self.reader.counts(batch), "tokens": real_tokens(batch)}
         return {name: known[LOSSES[name].per if name in LOSSES else name] for name in self.weights}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -158,19 +165,14 @@ class DistillationObjective(nn.Module):
 
     def _view(self, model: Model, batch: Batch, projection: nn.Module | None) -> tuple[View, Predicted]:
         output = model(
-            batch["input_ids"],
+            inputs_of(batch),
             batch.get("attention_mask"),
             batch.get("token_type_ids"),
             output_attentions=self.attention,
         )
         predicted = self.reader.predict(model, output, batch)
-        real = real_positions(batch)
+        real = real_positions(output)
         hidden = output.last_hidden_state.flatten(0, 1)[real]
         last = None if output.attentions is None else output.attentions[-1].transpose(1, 2).flatten(0, 1)[real]
         hidden = hidden if projection is None else projection(hidden)
         return View(predicted.rows, hidden, last, predicted.measure), predicted
-
-
-def _real_count(batch: Batch) -> Tensor:
-    mask, ids = batch.get("attention_mask"), batch["input_ids"]
-    return torch.as_tensor(ids.numel(), device=ids.device) if mask is None else mask.sum()

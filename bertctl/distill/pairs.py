@@ -131,8 +131,13 @@ def open_pairs(
     section: DistillSection, teacher: Loaded, tokenizer: Tokenizer, *, seed: int, runtime: Runtime
 ) -> OnPairs:
     """Open the data and check that they fit the teacher. Errors: BertctlError."""
-    data = open_data(section, "distill")
     model = teacher.model
+    if model.config.image_size:
+        raise BertctlError(
+            f"{section.teacher}: reads images, which are distilled for a task, and pretraining data are texts",
+            hint="bertctl distill TEACHER STUDENT --task image_classification --data DIR, with a fine-tuned TEACHER",
+        )
+    data = open_data(section, "distill")
     if "masked_lm" not in model.head_outputs or any(name.startswith("heads.") for name in teacher.new_tensors):
         raise BertctlError(
             f"{section.teacher}: has no masked-LM head, so there are no soft targets to learn from",

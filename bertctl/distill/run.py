@@ -20,7 +20,7 @@ from bertctl.distill.task import ForTask, open_task
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
-from bertctl.tasks.preprocessing import tokenizer_of
+from bertctl.tasks.preprocessing import preprocessor
 from bertctl.tasks.table import TASKS
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import mix
@@ -37,8 +37,8 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
         raise BertctlError("distill.teacher: not given", hint="bertctl distill TEACHER STUDENT")
     source = resolve_model(section.teacher)
     task = None if section.task is None else TASKS[section.task]
-    tokenizer = tokenizer_of(source, "distill")
     teacher = load_model(source, None if task is None else task.untrained())
+    tokenizer = preprocessor(source, teacher.model.config)
     with runtimes.start(section.training.precision) as runtime:
         opened = open_pairs if task is None else open_task
         work: OnPairs | ForTask = opened(section, teacher, tokenizer, seed=seed, runtime=runtime)

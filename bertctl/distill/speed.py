@@ -11,7 +11,7 @@ import torch
 from bertctl import signals
 from bertctl.console import throughput
 from bertctl.heads.model import Model
-from bertctl.training.batching import Batch
+from bertctl.training.batching import Batch, inputs_of
 from bertctl.training.runtime import Runtime
 
 ROUNDS = 7
@@ -22,12 +22,12 @@ MOST_PASSES = 50
 
 def measure_speedup(teacher: Model, student: Model, batch: Batch, runtime: Runtime) -> dict[str, Any]:
     """`speedup`: median over rounds of the teacher's seconds / the student's for a forward pass of the encoder in the
-    run's precision; `speed`: the batch and each model's examples per second. Shapes: batch with input_ids [B, T]."""
+    run's precision; `speed`: the batch, of images with the teacher's patches, and each model's examples per second."""
     passes = passes_for(_seconds(lambda: _encode(student, batch, runtime)))
     pairs = timed_rounds(
         lambda: _encode(teacher, batch, runtime, passes), lambda: _encode(student, batch, runtime, passes)
     )
-    examples, tokens = batch["input_ids"].shape
+    examples, tokens = len(inputs_of(batch)), teacher.encoder.tokens_of(inputs_of(batch))
     slow, fast = (statistics.median(times) / passes for times in zip(*pairs, strict=True))
     return {
         "speedup": round(median_ratio(pairs), 3),
@@ -80,6 +80,6 @@ def _encode(model: Model, batch: Batch, runtime: Runtime, passes: int = 1) -> No
     model.eval()
     with torch.inference_mode(), runtime.autocast():
         for _ in range(passes):
-            model(batch["input_ids"], batch.get("attention_mask"), batch.get("token_type_ids"))
+            model(inputs_of(batch), batch.get("attention_mask"), batch.get("token_type_ids"))
     if runtime.device.type == "cuda":
         torch.cuda.synchronize(runtime.device)

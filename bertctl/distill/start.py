@@ -1,6 +1,6 @@
 """Which of the teacher's weights a student starts from.
 
-Shapes: L layers, E hidden size, V vocabulary, e width of narrower embeddings.
+Shapes: L layers, E hidden size, V vocabulary, e width of narrower embeddings, C channels, S side of a patch.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ WORDS = "encoder.embeddings.word.weight"
 POSITIONS = "encoder.position.table.weight"
 SEGMENTS = "encoder.embeddings.segment.weight"
 TABLES = (WORDS, POSITIONS, SEGMENTS)
+PATCHES, GRID = "encoder.embeddings.patches.weight", "encoder.position.position_embeddings"
+OF_IMAGES = (PATCHES, "encoder.embeddings.patches.bias", "encoder.embeddings.cls_token", GRID)
 NORM, PROJECT = "encoder.embeddings.norm", "encoder.embeddings.project"
 # Two layers that agree in these fields have the same tensors and compute the same from them.
 LAYER_FIELDS = (
@@ -53,8 +55,8 @@ class Student:
 
 def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | None = None) -> Student:
     """Copy what fits: layers by the map if both kinds agree; embeddings, final norm, pooler and heads of equal shapes.
-    Wider embeddings of the teacher are projected on their principal directions, and back if the student factorises
-    them; the rest stays fresh."""
+    Wider embeddings of the teacher, of words or of patches, are projected on their principal directions, and back if
+    the student factorises them; the rest stays fresh."""
     differing = [name for name in LAYER_FIELDS if getattr(model.config, name) != getattr(teacher.config, name)]
     if layer_map is not None and differing:
         raise BertctlError(f"layer_map: the student's layers differ from the teacher's in {', '.join(differing)}")
@@ -64,16 +66,17 @@ def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | 
     before = teacher.config.position_offset - model.config.position_offset
     if POSITIONS in have and before > 0:
         have[POSITIONS] = have[POSITIONS][before:]
-    narrow = principal_directions(have[WORDS], own[WORDS].shape[1])
+    narrow = principal_directions(summands(have), model.config.embedding_size or model.config.hidden_size)
     projected, fresh = [], []
     for name, tensor in own.items():
         source = have.get(source_name(name, copied, same_pooler=model.config.pooler_act == teacher.config.pooler_act))
         if source is not None and name in TABLES:
             source = source[: len(tensor)]  # shorter inputs, or fewer segments, have the first rows
+        less = source if source is None or narrow is None else narrowed(name, source, narrow)
         if source is not None and source.shape == tensor.shape:
             tensor.copy_(source)
-        elif source is not None and name in TABLES and narrow is not None and len(source) == len(tensor):
-            tensor.copy_(source @ narrow)
+        elif less is not None and less.shape == tensor.shape:
+            tensor.copy_(less)
             projected.append(name)
         else:
             fresh.append(name)
@@ -114,6 +117,23 @@ def source_name(name: str, layer_map: Sequence[int] | None, *, same_pooler: bool
         return ""
     number, _, rest = name.removeprefix(LAYERS).partition(".")
     return f"{LAYERS}{layer_map[int(number)] - 1}.{rest}"
+
+
+def summands(have: dict[str, Tensor]) -> Tensor:
+    """[V, E]: what embeddings are made of. The vectors of the words; of an image what each pixel of a patch adds, and
+    the places."""
+    if WORDS in have:
+        return have[WORDS]
+    places = [have[GRID][0]] if GRID in have else []
+    return torch.cat([have[PATCHES].flatten(1).T, *places])
+
+
+def narrowed(name: str, source: Tensor, narrow: Tensor) -> Tensor:
+    """A tensor of the embeddings [..., E], the map of patches [E, C, S, S], on fewer directions [E, e]; any other as it
+    is."""
+    if name == PATCHES:
+        return (narrow.T @ source.flatten(1)).unflatten(1, source.shape[1:])
+    return source @ narrow if name in (*TABLES, *OF_IMAGES) else source
 
 
 def principal_directions(words: Tensor, width: int) -> Tensor | None:

@@ -14,8 +14,8 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.recipe.load import load_recipe
+from bertctl.tasks.preprocessing import preprocessor
 from bertctl.text.extend import same_vocabulary
-from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import mix
 from bertctl.variants.config import EncoderSection, preset, unknown
 from bertctl.variants.hf import load_model, read_encoder_config
@@ -23,21 +23,23 @@ from bertctl.variants.table import VARIANTS
 
 HALF = "half"
 RECIPE_ENDINGS = (".yaml", ".yml")
+OF_IMAGES = ("image_size", "patch_size", "num_channels")
 
 
 def build_student(
     spec: str | StudentSection,
     teacher: Model,
-    tokenizer: Tokenizer,
+    tokenizer: Any,
     *,
     heads: Mapping[str, int],
     layer_map: Sequence[int] | None,
     seed: int,
 ) -> Student:
-    """The student that `spec` names, with those of `heads` that its encoder can have.
+    """The student that `spec` names, with those of `heads` that its encoder can have. `tokenizer` is the teacher's, or
+    its `ImageProcessor`.
 
-    Errors: BertctlError for an unknown name, sizes that do not fit, a checkpoint with another vocabulary, or a layer
-    map that names layers which are not there.
+    Errors: BertctlError for an unknown name, sizes that do not fit, a checkpoint with another vocabulary or that reads
+    other images, or a layer map that names layers which are not there.
     """
     torch.manual_seed(mix(seed, 0))
     config = student_config(spec, teacher.config)
@@ -57,9 +59,11 @@ def student_config(spec: str | StudentSection, teacher: EncoderConfig) -> Encode
         return None
     given = section.model_dump(exclude={"name", "size"}, exclude_none=True)
     try:
-        return dataclasses.replace(teacher, **{**preset_fields(section), **given})
+        config = dataclasses.replace(teacher, **{**preset_fields(section), **given})
     except ValueError as error:
         raise BertctlError(f"student: {error}") from error
+    refuse_other_images("student", config, teacher)
+    return config
 
 
 def named_section(name: str) -> EncoderSection | None:
@@ -68,7 +72,8 @@ def named_section(name: str) -> EncoderSection | None:
 
 
 def preset_fields(section: EncoderSection) -> dict[str, Any]:
-    """What the preset says that a section names; nothing if it names none."""
+    """What the preset says that a section names, but for images, which are read as the teacher does; nothing if it
+    names none."""
     if section.name is None and section.size is None:
         return {}
     name, size = section.name or "bert", section.size or "base"
@@ -77,7 +82,16 @@ def preset_fields(section: EncoderSection) -> dict[str, Any]:
         raise BertctlError(unknown("student.name", name, VARIANTS))
     if size not in family.sizes:
         raise BertctlError(unknown(f"student.size of {name}", size, family.sizes))
-    return {**family.common, **family.sizes[size]}
+    fields = {**family.common, **family.sizes[size]}
+    return {name: value for name, value in fields.items() if name not in OF_IMAGES}
+
+
+def refuse_other_images(name: str, config: EncoderConfig, teacher: EncoderConfig) -> None:
+    """Both models read the same batch. Errors: BertctlError if one reads texts, or images of another size."""
+    reads = [(one.image_size, one.num_channels if one.image_size else 0) for one in (config, teacher)]
+    if reads[0] != reads[1]:
+        own, theirs = (f"images of {size} pixels and {n} channels" if size else "texts" for size, n in reads)
+        raise BertctlError(f"{name}: reads {own}, but the teacher reads {theirs}")
 
 
 def fitting_heads(heads: Mapping[str, int], config: EncoderConfig, teacher: Model) -> dict[str, int]:
@@ -90,7 +104,7 @@ def fitting_heads(heads: Mapping[str, int], config: EncoderConfig, teacher: Mode
 
 
 def _from_checkpoint(
-    name: str, teacher: Model, tokenizer: Tokenizer, heads: Mapping[str, int], layer_map: Sequence[int] | None
+    name: str, teacher: Model, tokenizer: Any, heads: Mapping[str, int], layer_map: Sequence[int] | None
 ) -> Student:
     if layer_map is not None:
         raise BertctlError("layer_map: the student is a checkpoint, which brings its own layers; leave layer_map out")
@@ -99,8 +113,13 @@ def _from_checkpoint(
     except BertctlError as error:
         presets = f"`{HALF}`, a preset (mini, distilbert, ...), an encoder section, or a checkpoint"
         raise BertctlError(*error.problems, hint=f"student takes {presets}") from error
-    same_vocabulary(Tokenizer.load(folder), folder, tokenizer, "the teacher")
     config = read_encoder_config(folder, read_config(folder))[1]
+    refuse_other_images(str(folder), config, teacher.config)
+    own = preprocessor(folder, config)
+    if not config.image_size:
+        same_vocabulary(own, folder, tokenizer, "the teacher")
+    elif own != tokenizer:
+        raise BertctlError(f"{folder}: makes other numbers of images than the teacher: {own}, not {tokenizer}")
     if config.vocab_size != teacher.config.vocab_size:
         raise BertctlError(
             f"{folder}: {config.vocab_size} word embeddings, but the teacher has {teacher.config.vocab_size}"

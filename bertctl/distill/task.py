@@ -11,7 +11,7 @@ from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.distill.config import DistillSection
 from bertctl.distill.objective import DistillationObjective, TaskReader
 from bertctl.encoder.sharing import model_tensors
-from bertctl.errors import BertctlError, raise_problems
+from bertctl.errors import BertctlError
 from bertctl.finetune.data import TaskData, longest_input, prepare_data
 from bertctl.finetune.start import resolve_training
 from bertctl.finetune.train import Plan, train_one
@@ -19,10 +19,12 @@ from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.batches import collate, predict_chunks
 from bertctl.tasks.embedding_section import EmbeddingSection
+from bertctl.tasks.kinds import raise_by_kind
+from bertctl.tasks.label_checks import unknown_labels
+from bertctl.tasks.preprocessing import refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
-from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch
 from bertctl.training.config import TrainingSection
 from bertctl.training.run_folder import RunFolder
@@ -79,8 +81,9 @@ class ForTask:
 
     @property
     def longest(self) -> int:
-        """Word pieces of the longest input that there may be."""
-        return self.data.limits.max_length
+        """Word pieces of the longest input that there may be; 0 for images, which have as many patches as the encoder
+        makes of them."""
+        return 0 if self.data.task.images else self.data.limits.max_length
 
     def speed_batch(self) -> Batch:
         """Training inputs from all lengths, [at most 32, T]."""
@@ -124,27 +127,27 @@ class ForTask:
         return data.task.score(examples, predictions, data.labels)
 
 
-def open_task(
-    section: DistillSection, teacher: Loaded, tokenizer: Tokenizer, *, seed: int, runtime: Runtime
-) -> ForTask:
+def open_task(section: DistillSection, teacher: Loaded, tokenizer: Any, *, seed: int, runtime: Runtime) -> ForTask:
     """Read the labelled data and check that the teacher knows the task. Errors: BertctlError."""
     assert section.task is not None  # the caller asked because there is one
     task, model = TASKS[section.task], teacher.model
+    refuse_other_inputs(task, model.config, str(section.teacher))
     check_teacher(section, task, teacher)
     asked = section.max_length or teacher.extra.get("max_length")
     length = longest_input(asked, model.config.max_position_embeddings)
     splits = training_data(task, section.data, seed=seed)
-    labels, vectors = task.labels(splits.train), teacher.extra.get("embedding") or {}
+    known = teacher.labels or [] if task.classes else []
+    raise_by_kind(unknown_labels(task, splits.train, known, f"the teacher {section.teacher}") if task.classes else [])
+    vectors = teacher.extra.get("embedding") or {}
     prefixes = [str(vectors.get(name) or "") for name in PREFIXES]
-    check_labels(section, labels, teacher.labels if task.classes else None)
     data = prepare_data(
         task,
         section.data,
         splits,
         tokenizer,
         max_length=length,
-        labels=labels,
-        known=teacher.labels,
+        labels=known,
+        known=known,
         embedding=EmbeddingSection(query_prefix=prefixes[0], passage_prefix=prefixes[1]),
     )
     data = replace(data, task=replace(data.task, objective=None))  # the teacher's answers are what is learnt
@@ -170,12 +173,3 @@ def check_teacher(section: DistillSection, task: Task, teacher: Loaded) -> None:
         raise BertctlError(
             f"{section.teacher}: was fine-tuned for {noted.name}, expected a teacher of {task.name}", hint=hint
         )
-
-
-def check_labels(section: DistillSection, labels: Sequence[str], known: Sequence[str] | None) -> None:
-    """Errors: BertctlError for every label of the data that the teacher does not have. `known` None: no labels."""
-    unknown = [] if known is None else [label for label in labels if label not in known]
-    has = ", ".join(known or ())
-    raise_problems(
-        [f"{section.teacher}: has no label {label!r}, which the data have; it has {has}" for label in unknown]
-    )

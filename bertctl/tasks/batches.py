@@ -108,10 +108,10 @@ class TrainingBatches:
         """A batch without a label and without a real token, which some losses are divided by, for a rank that a short
         batch leaves without an example: ranks must keep step."""
         batch = self._batch(ids)
+        inputs = inputs_of(batch)
+        batch["attention_mask"] = torch.zeros(len(inputs), self.model.encoder.tokens_of(inputs), dtype=torch.bool)
         if "tokens" in batch:
             batch["tokens"] = torch.zeros_like(batch["tokens"])
-        else:
-            batch["attention_mask"] = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
         if "labels" in batch:
             empty = float("nan") if batch["labels"].is_floating_point() else IGNORED
             batch["labels"] = torch.full_like(batch["labels"], empty)

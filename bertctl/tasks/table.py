@@ -258,6 +258,7 @@ TASKS: dict[str, Task] = {
         head="image",
         metric="accuracy",
         loss=CROSS_ENTROPY,
+        imitation=imitation.LABELS,
         images=True,
         read_file=image_classification.read_file,
         read_folder=image_classification.read_folder,
