@@ -1,6 +1,5 @@
 """Distilling for a task: the teacher is fine-tuned, and fine-tuning's own trainer trains the student."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -136,8 +135,9 @@ def open_task(section: DistillSection, teacher: Loaded, tokenizer: Any, *, seed:
     asked = section.max_length or teacher.extra.get("max_length")
     length = longest_input(asked, model.config.max_position_embeddings)
     splits = training_data(task, section.data, seed=seed)
-    known = teacher.labels or [] if task.classes else []
-    raise_by_kind(unknown_labels(task, splits.train, known, f"the teacher {section.teacher}") if task.classes else [])
+    known = teacher.labels if task.classes else None
+    if known is not None:
+        raise_by_kind(unknown_labels(task, splits.train, known, f"the teacher {section.teacher}"))
     vectors = teacher.extra.get("embedding") or {}
     prefixes = [str(vectors.get(name) or "") for name in PREFIXES]
     data = prepare_data(
@@ -146,7 +146,7 @@ def open_task(section: DistillSection, teacher: Loaded, tokenizer: Any, *, seed:
         splits,
         tokenizer,
         max_length=length,
-        labels=known,
+        labels=known or [],
         known=known,
         embedding=EmbeddingSection(query_prefix=prefixes[0], passage_prefix=prefixes[1]),
     )

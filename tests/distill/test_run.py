@@ -263,7 +263,10 @@ def test_a_label_that_the_teacher_does_not_know_is_refused(inputs, for_task, tmp
     for split in ("train", "dev", "test"):
         text = (Path(inputs["texts"]) / f"{split}.tsv").read_text().replace("\tneg", "\tnegative")
         (tmp_path / "data" / f"{split}.tsv").write_text(text)
-    with pytest.raises(BertctlError, match="has no label 'negative'"):
+    lines = (tmp_path / "data/train.tsv").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines, 1) if line.endswith("\tnegative"))
+    said = rf"train.tsv:{first}: got the label 'negative' \(\d+ times: lines {first}, "
+    with pytest.raises(BertctlError, match=said):
         run(for_task(data={"path": str(tmp_path / "data")}), out=tmp_path / "run", seed=0)
 
 
