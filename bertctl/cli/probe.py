@@ -13,7 +13,9 @@ def probe(
     recipe: Annotated[
         str | None, typer.Argument(metavar="[RECIPE|MODEL]", help="A recipe, or a checkpoint or hub name.")
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", help="classification, ner or pos.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="ner, pos, classification or image_classification.")
+    ] = None,
     data: Annotated[str | None, typer.Option("--data", metavar="PATH", help="A file, or a folder of splits.")] = None,
     out: Out = None,
     set_: Set = None,

@@ -39,6 +39,7 @@ class ImageProcessor:
     # what is asked of a tokenizer, too: nothing is padded, and there is no vocabulary
     pad_id = 0
     vocab_size = 0
+    lowercase = False
 
     @classmethod
     def of(cls, config: EncoderConfig) -> "ImageProcessor":

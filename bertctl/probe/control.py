@@ -1,7 +1,9 @@
 """The control task: random labels, which a probe can only learn by heart.
 
 A probe that reads off what a layer knows does well on the real labels and badly on these; one that is strong enough to
-remember words does well on both. Source: Hewitt and Liang, EMNLP 2019, arXiv:1909.03368, sections 2 and 3.
+remember words does well on both. Source: Hewitt and Liang, EMNLP 2019, arXiv:1909.03368, sections 2 and 3. Whole texts
+and images are types of their own, an image known by the digest of its file: those of test are rarely in train, so what
+is left of the task is how many random labels of train a probe can learn by heart, as in arXiv:1611.03530, section 2.
 """
 
 import hashlib
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bertctl.probe.linear import accuracy_metric, fit, scaled
+from bertctl.probe.linear import accuracy_metric, fit, scaled, share_right
 from bertctl.probe.result import Layer, ProbeResult, Row
 from bertctl.probe.words import Ids
 
@@ -18,17 +20,24 @@ BITS = 64
 
 
 def control_probe(layer: Layer, row: Row) -> ProbeResult:
-    """Accuracy on the control task of a probe with the linear probe's penalty, and the difference: selectivity."""
+    """Accuracy on the control task of a probe with the linear probe's penalty, and the difference: selectivity; and
+    its accuracy on the rows that it was fitted on, which says how many labels it can learn by heart."""
     accuracy, strength = row["accuracy"], row["strength"]
     if not layer.section.control or accuracy is None or strength is None:
-        return ProbeResult({"control_accuracy": None, "selectivity": None})
+        return ProbeResult(dict.fromkeys(("control_accuracy", "selectivity", "control_train_accuracy")))
     train, _, test = scaled(layer)
     words, classes = layer.words, len(layer.labels)
     shares = np.bincount(words["train"].labels, minlength=classes) / len(words["train"])
     labels = {split: control_labels(words[split].types, shares, layer.seed) for split in ("train", "test")}
     fitted = fit(train, labels["train"], classes, strength=strength, iterations=layer.section.iterations)
     found = accuracy_metric(labels["test"], fitted.predict(test), words["test"].examples).point()
-    return ProbeResult({"control_accuracy": found, "selectivity": None if found is None else accuracy - found})
+    return ProbeResult(
+        {
+            "control_accuracy": found,
+            "selectivity": None if found is None else accuracy - found,
+            "control_train_accuracy": share_right(labels["train"], fitted.predict(train)),
+        }
+    )
 
 
 def control_labels(types: Sequence[str], shares: NDArray[np.float64], seed: int) -> Ids:

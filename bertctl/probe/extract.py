@@ -1,6 +1,6 @@
 """The states of every asked layer, computed once and then only read.
 
-Shapes: K asked layers, N rows (words or texts), B batch, T tokens, E hidden size.
+Shapes: K asked layers, N rows (words, texts or images), B batch, T tokens, E hidden size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,12 @@ from bertctl.console import Progress
 from bertctl.encoder.encoder import EncoderOutput
 from bertctl.errors import raise_problems
 from bertctl.heads.model import Model
+from bertctl.heads.pooling import POOLINGS
+from bertctl.probe.config import Pooled
 from bertctl.probe.words import Words
 from bertctl.tasks.batches import collate
 from bertctl.tasks.task import Features
-from bertctl.training.batching import Batch
+from bertctl.training.batching import Batch, inputs_of
 from bertctl.training.runtime import Runtime
 
 States = NDArray[np.float32]
@@ -41,27 +43,28 @@ def layers_of(asked: Literal["all"] | Sequence[int], depth: int) -> list[int]:
 
 def extract(
     model: Model, words: Words, layers: Sequence[int], *, file: Path | None, pad_id: int, batch_size: int,
-    runtime: Runtime, label: str,
+    runtime: Runtime, label: str, pooling: Pooled = "mean",
 ) -> States:  # fmt: skip
-    """States [K, N, E]: a word's are those of its first piece, a text's the mean over its real tokens.
+    """States [K, N, E]: a word's are those of its first piece, a text's or an image's as `pooling` gives them.
 
     They lie in `file` (.npy, mapped into memory) if one is given, else in memory. Errors: Stopped, EnvironmentFault.
     """
     shape = (len(layers), len(words), model.config.hidden_size)
     states = np.empty(shape, np.float32) if file is None else _mapped(file, shape)
     done = 0
-    with Progress(label, "words", len(words)) as progress:
+    with Progress(label, "states", len(words)) as progress:
         for ids in batches_of(words.features, batch_size):
             signals.check("reading the model's states")
             batch = collate([words.features[i] for i in ids], model, pad_id)
             output = forward(model, batch, runtime, output_hidden_states=True)
             assert output.hidden_states is not None  # asked for
-            mask = real_tokens(batch)
             for k, layer in enumerate(layers):
-                hidden = output.hidden_states[layer].float().cpu()
+                hidden = output.hidden_states[layer].float()
+                wholes = POOLINGS[pooling](hidden, output.attention_mask).cpu().numpy()
+                hidden = hidden.cpu()
                 for row, i in enumerate(ids):
                     rows, positions = words.places[i]
-                    states[k, rows] = _pick(hidden[row], mask[row], positions)
+                    states[k, rows] = wholes[row] if positions is None else hidden[row, positions].numpy()
             done += sum(len(words.places[i][0]) for i in ids)
             progress.update(done)
     return states
@@ -87,7 +90,7 @@ def forward(
     moved = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
     with torch.inference_mode(), runtime.autocast():
         output: EncoderOutput = model(
-            moved["input_ids"],
+            inputs_of(moved),
             moved.get("attention_mask"),
             moved.get("token_type_ids"),
             output_hidden_states=output_hidden_states,
@@ -96,13 +99,7 @@ def forward(
     return output
 
 
-def real_tokens(batch: Batch) -> Tensor:
+def real_tokens(output: EncoderOutput) -> Tensor:
     """[B, T] true where there is a token and no padding."""
-    mask = batch.get("attention_mask")
-    return torch.ones_like(batch["input_ids"], dtype=torch.bool) if mask is None else mask.bool()
-
-
-def _pick(hidden: Tensor, mask: Tensor, positions: NDArray[np.int64] | None) -> States:
-    """[T, E] -> the states at `positions`, or the mean over real tokens as one row."""
-    picked = hidden[mask].mean(dim=0, keepdim=True) if positions is None else hidden[torch.from_numpy(positions)]
-    return picked.numpy()
+    states, mask = output.last_hidden_state, output.attention_mask
+    return torch.ones(states.shape[:2], dtype=torch.bool) if mask is None else mask.cpu()

@@ -50,13 +50,18 @@ def summarise(
         "labels": labels,
         "majority_baseline": majority(words["train"], words["test"], len(labels)),
         "seen_in_train": sum(name in known for name in words["test"].types) / len(words["test"]),
-        "control": ("word type" if TASKS[section.task].head == "token" else "text") if section.control else None,
+        "control": control_type(TASKS[section.task]) if section.control else None,
         "best_layer": best["layer"],
         "selectivity": best["selectivity"],
         "layers": rows,
         "attention_entropy_per_head": [],
         **details,
     }
+
+
+def control_type(task: Task) -> str:
+    """What has a random label of its own in the control task."""
+    return "word type" if task.head == "token" else "image" if task.images else "text"
 
 
 def majority(train: Words, test: Words, classes: int) -> float:
@@ -81,6 +86,10 @@ def show(result: dict[str, Any]) -> None:
     note("from, to: 95% interval of the accuracy; cosine, rank: of the states; entropy: of attention, in nats")
     note(f"always saying the most frequent label scores {result['majority_baseline']:.3f}")
     note(f"best layer (on dev): {result['best_layer']}")
+    if result["control"] in ("text", "image"):
+        row = next(row for row in result["layers"] if row["layer"] == result["best_layer"])
+        learnt = f"{row['control_train_accuracy']:.3f} of the random labels of train's {result['control']}s"
+        note(f"such a probe learns {learnt} by heart")
 
 
 def _cell(value: float | None) -> str:

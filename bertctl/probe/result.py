@@ -1,6 +1,6 @@
 """What goes into a probe and what comes out of it.
 
-Shapes: N rows (words or texts), E hidden size.
+Shapes: N rows (words, texts or images), E hidden size.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +17,15 @@ Row = Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
-class HeadEntropies:
-    """Entropy of each head of one block, the mean over real tokens as queries: in nats, and as a share of the largest
-    that the number of real keys allows (None if no query has two keys)."""
+class HeadAttention:
+    """How each head of one block attends, the mean over real tokens as queries. Entropy in nats, and as a share of the
+    largest that the number of real keys allows (None if no query has two keys); of images also how far patches look, in
+    pixels, and what share of the class token's attention each patch has, as rows of patches."""
 
     nats: list[float]
     normalised: list[float | None]
+    pixels: list[float | None] | None = None
+    class_token: list[list[list[float]]] | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Layer:
     states: Mapping[str, States]
     words: Mapping[str, Words]
     labels: list[str]
-    attention: HeadEntropies | None
+    attention: HeadAttention | None
     """None for layer 0, which has no heads."""
     section: ProbeSection
     seed: int

@@ -13,18 +13,17 @@ from bertctl.artifacts.folder import whole_folder
 from bertctl.artifacts.manifest import read_manifest
 from bertctl.console import Progress, note
 from bertctl.errors import BertctlError
-from bertctl.probe.attention import head_entropies
+from bertctl.probe.attention import head_attention
 from bertctl.probe.config import ProbeSection
 from bertctl.probe.extract import States, extract, layers_of
 from bertctl.probe.report import show, summarise, tell
-from bertctl.probe.result import SPLITS, HeadEntropies, Layer
+from bertctl.probe.result import SPLITS, HeadAttention, Layer
 from bertctl.probe.table import PROBES
 from bertctl.probe.words import Words, read_words
-from bertctl.tasks.preprocessing import tokenizer_of
+from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
-from bertctl.tasks.task import Splits
-from bertctl.text.tokenizer import Tokenizer
+from bertctl.tasks.task import Splits, Task
 from bertctl.training import runtime as runtimes
 from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import Loaded, load_model
@@ -43,16 +42,14 @@ def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) ->
     began = time.monotonic()
     if runtimes.place()[1] > 1:
         raise BertctlError("probe: started as one of several ranks, but it runs in one process; leave out torchrun")
-    if section.model is None:
-        raise BertctlError("probe.model: not given", hint="bertctl probe MODEL --task pos --data PATH")
-    source = resolve_model(section.model)
-    loaded, tokenizer = load_model(source), tokenizer_of(source, "probe")
+    task = TASKS[section.task]
+    loaded, tokenizer = open_model(section, task)
     config = loaded.model.config
     layers = layers_of(section.layers, config.num_hidden_layers)
     max_length = longest_input(section.max_length, config.max_position_embeddings)
-    splits = training_data(TASKS[section.task], section.data, seed=seed)
-    labels = TASKS[section.task].labels(splits.train)
-    scored = tell(TASKS[section.task], splits)
+    splits = training_data(task, section.data, seed=seed)
+    labels = task.labels(splits.train)
+    scored = tell(task, splits)
     words = words_of(section, splits, tokenizer, labels, scored=scored, max_length=max_length, seed=seed)
     with (
         runtimes.start(section.precision) as runtime,
@@ -63,13 +60,30 @@ def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) ->
             states = states_of(section, loaded, words, layers, Path(scratch), tokenizer.pad_id, runtime)
             heads = attention_of(section, loaded, words["test"], tokenizer.pad_id, runtime)
             rows, details = probe_layers(section, layers, states, words, labels, heads, seed=seed)
-        result = {"task": section.task, "model": section.model, "split": scored, "max_length": max_length}
+        result: dict[str, Any] = {
+            "task": section.task,
+            "model": section.model,
+            "split": scored,
+            "max_length": max_length,
+        }
         result |= summarise(section, words, labels, rows, details)
         result["seconds"] = round(time.monotonic() - began, 2)
         text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         (temp / "result.json").write_text(text, encoding="utf-8")
     show(result)
     return result
+
+
+def open_model(section: ProbeSection, task: Task) -> tuple[Loaded, Any]:
+    """The model, and what makes its inputs. Errors: BertctlError if the section asks of it what it cannot."""
+    if section.model is None:
+        raise BertctlError("probe.model: not given", hint="bertctl probe MODEL --task pos --data PATH")
+    if task.head == "token" and section.pooling != "mean":
+        raise BertctlError(f"probe.pooling: got {section.pooling}, but {task.name} is about words; leave it out")
+    source = resolve_model(section.model)
+    loaded = load_model(source)
+    refuse_other_inputs(task, loaded.model.config, section.model)
+    return loaded, preprocessor(source, loaded.model.config)
 
 
 def longest_input(asked: int | None, limit: int) -> int:
@@ -88,7 +102,7 @@ def is_probe(out: Path) -> bool:
 
 
 def words_of(
-    section: ProbeSection, splits: Splits, tokenizer: Tokenizer, labels: list[str], *, scored: str, max_length: int,
+    section: ProbeSection, splits: Splits, tokenizer: Any, labels: list[str], *, scored: str, max_length: int,
     seed: int,
 ) -> dict[str, Words]:  # fmt: skip
     """What is probed of each split; `test` is the split that is scored."""
@@ -129,6 +143,7 @@ def states_of(
             batch_size=section.batch_size,
             runtime=runtime,
             label=f"states of {split}",
+            pooling=section.pooling,
         )
         for split, part in words.items()
     }
@@ -136,9 +151,9 @@ def states_of(
 
 def attention_of(
     section: ProbeSection, loaded: Loaded, words: Words, pad_id: int, runtime: Runtime
-) -> list[HeadEntropies]:
+) -> list[HeadAttention]:
     """How the heads of every block attend on the words that are scored."""
-    return head_entropies(
+    return head_attention(
         loaded.model,
         words.features,
         tokens=section.attention_tokens,
@@ -150,7 +165,7 @@ def attention_of(
 
 def probe_layers(
     section: ProbeSection, layers: list[int], states: dict[str, States], words: dict[str, Words], labels: list[str],
-    heads: list[HeadEntropies], *, seed: int,
+    heads: list[HeadAttention], *, seed: int,
 ) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:  # fmt: skip
     """Every probe of the table on every layer: a row of numbers a layer, and the lists of what the probes say more."""
     rows: list[dict[str, Any]] = []

@@ -4,6 +4,7 @@ from bertctl.probe.attention import attention_probe
 from bertctl.probe.control import control_probe
 from bertctl.probe.geometry import geometry_probe
 from bertctl.probe.linear import linear_probe
+from bertctl.probe.patches import patch_probe
 from bertctl.probe.result import Probe
 
 PROBES: dict[str, Probe] = {
@@ -11,4 +12,5 @@ PROBES: dict[str, Probe] = {
     "control": control_probe,
     "geometry": geometry_probe,
     "attention": attention_probe,
+    "patches": patch_probe,
 }

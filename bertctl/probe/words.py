@@ -1,6 +1,7 @@
-"""What is probed: the words (or texts) of each split, their labels, and where in the model's input they stand.
+"""What is probed: the words (or whole texts, or images) of each split, their labels, and where in the model's input
+they stand.
 
-Shapes: N rows, a row being a word of a token task or a text of a text task.
+Shapes: N rows, a row being a word of a token task, else a text or an image.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ from bertctl.console import warn
 from bertctl.tasks.audit import refuse_truncation, truncation
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import Features, Limits, Task
-from bertctl.text.tokenizer import Tokenizer
 
 Ids = NDArray[np.int64]
 
@@ -22,23 +22,23 @@ Ids = NDArray[np.int64]
 @dataclass(frozen=True)
 class Words:
     """The rows of one split. `places` says for each feature which rows it answers for, and at which positions their
-    first pieces stand; no positions: the row is the mean over the whole input."""
+    first pieces stand; no positions: the row is the whole input."""
 
     features: list[Features]
     places: list[tuple[Ids, Ids | None]]
     labels: Ids
     """[N] class numbers."""
     types: list[str]
-    """[N] what two rows share if they are the same word (or text) to the model."""
+    """[N] what two rows share if they are the same word (or text, or image) to the model."""
     examples: Ids
-    """[N] the sentence that a row belongs to."""
+    """[N] the sentence (text, image) that a row belongs to."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
 def read_words(
-    task: Task, examples: Sequence[Any], tokenizer: Tokenizer, labels: Sequence[str], *, data: DataSection,
+    task: Task, examples: Sequence[Any], tokenizer: Any, labels: Sequence[str], *, data: DataSection,
     max_length: int, most: int, seed: int,
 ) -> Words:  # fmt: skip
     """At most `most` rows from examples drawn by `seed`; all rows of an example but for the last one drawn.
@@ -69,7 +69,7 @@ def read_words(
 
 def _place(feature: Features, starts: Ids, most: int, head: str) -> tuple[Ids, Ids | None]:
     """The rows below `most` that a feature answers for, and their positions."""
-    if head == "sequence":
+    if head != "token":
         return np.array([feature.example], dtype=np.int64), None
     rows = starts[feature.example] + np.array(feature.words, dtype=np.int64)
     return rows[rows < most], np.array(feature.positions, dtype=np.int64)[rows < most]
@@ -85,7 +85,7 @@ def draw(sizes: Sequence[int], most: int, seed: int) -> list[int]:
 
 
 def types_of(task: Task, example: Any, lowercase: bool) -> list[str]:
-    """The words of a sentence, or the text as one; lower-cased for a model that reads no case."""
+    """The words of a sentence, or the text as one, lower-cased for a model that reads no case; an image's digest."""
     names = example.words if task.head == "token" else ("\n".join(task.key(example)),)
     return [name.lower() if lowercase else name for name in names]
 

@@ -53,6 +53,14 @@ def collate(features: Sequence[Features], model: Model, pad_id: int) -> Batch:
     return to_tensors(arrays)
 
 
+def token_counts(features: Sequence[Features], model: Model) -> list[int]:
+    """Tokens of each input: word pieces, or patches and the class token of images, which are all as large. Errors:
+    BertctlError if an image broke since it was checked."""
+    if not features or features[0].pixels is None:
+        return [len(feature.input_ids) for feature in features]
+    return [model.encoder.tokens_of(torch.from_numpy(features[0].pixels()[None]))] * len(features)
+
+
 def image_arrays(images: Sequence[NDArray[np.float32]], patch_size: int) -> dict[str, NDArray[Any]]:
     """pixel_values [B, channels, height, width], and how many tokens they are: patches, and a class token each."""
     pixels = np.stack(images)

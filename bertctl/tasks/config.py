@@ -18,7 +18,7 @@ TaskName = Literal[
     "embedding",
     "image_classification",
 ]
-LabelTaskName = Literal["classification", "ner", "pos"]
+LabelTaskName = Literal["classification", "ner", "pos", "image_classification"]
 """Tasks whose every item has one of a few named labels: what can be probed."""
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "parquet", "conll", "conllu"]
 Scheme = Literal["auto", "BIO", "IOB1", "BIOES", "IO", "none"]

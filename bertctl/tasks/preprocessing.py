@@ -3,27 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from bertctl.artifacts.checkpoint import read_config
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.images.processor import ImageProcessor
 from bertctl.tasks.task import Task
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.variants.hf import read_encoder_config
 
 
 def preprocessor(folder: Path, config: EncoderConfig) -> Any:
     """A `Tokenizer`, or the `ImageProcessor` of an encoder that reads images. Errors: BertctlError if its files are
     missing or not understood."""
     return ImageProcessor.load(folder, config) if config.image_size else Tokenizer.load(folder)
-
-
-def tokenizer_of(folder: Path, stage: str) -> Tokenizer:
-    """The tokenizer in a model's folder, for a stage that knows texts only. Errors: BertctlError if the model reads
-    images, or its files are missing."""
-    if read_encoder_config(folder, read_config(folder))[1].image_size:
-        raise BertctlError(f"{folder}: reads images, and {stage} is about texts")
-    return Tokenizer.load(folder)
 
 
 def refuse_other_inputs(task: Task, config: EncoderConfig, source: str | Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertctl.probe.attention import entropies, first_inputs, head_entropies
+from bertctl.probe.attention import entropies, head_attention, how_many
 from bertctl.tasks.task import Features
 from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import load_model
@@ -56,11 +56,10 @@ def test_heads_of_a_model_whatever_the_batch_size(checkpoint):
         sums += -(stacked * stacked.log()).sum(-1).sum(-1).numpy()
         queries += len(feature.input_ids)
     for size in (1, 3, 8):
-        found = head_entropies(model, features, tokens=1000, pad_id=0, batch_size=size, runtime=CPU)
+        found = head_attention(model, features, tokens=1000, pad_id=0, batch_size=size, runtime=CPU)
         np.testing.assert_allclose([block.nats for block in found], sums / queries, atol=1e-5)
         assert all(0 <= share <= 1 for block in found for share in block.normalised)
 
 
 def test_the_first_inputs_up_to_a_number_of_pieces():
-    features = inputs(5, 5, 5)
-    assert [len(first_inputs(features, n)) for n in (1, 5, 9, 10, 15, 99)] == [1, 1, 1, 2, 3, 3]
+    assert [how_many([5, 5, 5], most) for most in (1, 5, 9, 10, 15, 99)] == [1, 1, 1, 2, 3, 3]

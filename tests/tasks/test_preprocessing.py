@@ -6,7 +6,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.images.processor import ImageProcessor
-from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs, tokenizer_of
+from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
 from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.variants.hf import save_model
@@ -22,9 +22,6 @@ def test_each_model_comes_with_what_reads_its_inputs(tmp_path):
         (tmp_path / name).mkdir()
         save_model(tmp_path / name, Model(config, {}), reader)
         assert preprocessor(tmp_path / name, config).hash == reader.hash
-    assert tokenizer_of(tmp_path / "texts", "probe").hash == TOKENIZER.hash
-    with pytest.raises(BertctlError, match="images: reads images, and probe is about texts"):
-        tokenizer_of(tmp_path / "images", "probe")
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
