@@ -167,7 +167,8 @@ def tell(
             warn(f"leakage: {examples} examples of {second} are in {first}, such as {', '.join(leak['places'][:2])}")
     for name, found in report["contradictions"].items():
         if found["texts"]:
-            warn(f"{name}: {found['texts']:,} texts occur with different labels, such as {found['places'][0]}")
+            places = " and ".join(found["places"][0])
+            warn(f"{name}: {found['texts']:,} texts occur with different labels, such as {places}")
     for name, counts in truncated.items():
         if counts["truncated"]:
             warn(

@@ -33,7 +33,7 @@ from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
 from bertctl.tasks.splits import training_data
-from bertctl.tasks.task import Splits
+from bertctl.tasks.task import Splits, Task
 from bertctl.training import runtime as runtimes
 from bertctl.training.config import TrainingSection
 from bertctl.training.origin import origin_hash
@@ -55,10 +55,7 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
     Errors: BertctlError, NonFinite, Stopped, WorkerLost, EnvironmentFault.
     """
     task = task_of(section)
-    source = resolve_source(section)  # what is missing, or cannot be, is said before the data are read
-    refuse_other_inputs(task, read_encoder_config(source, read_config(source))[1], source)
-    if section.search is not None:
-        sections_of(section, list(draw(section.search, seed)))
+    check_early(section, task, seed)
     splits = training_data(task, section.data, seed=seed, holds_out=section.folds is None)
     task = task.fitted(task.scored(splits.dev or splits.train))
     if section.folds is not None and task.scored(splits.train) != splits.train:
@@ -77,6 +74,17 @@ def run(section: FinetuneSection, *, out: Path, seed: int, resume: bool = False)
 
         project = Project(section, task, splits, labels, seed, out, train, writes=runtime.rank == 0)
         return explore(way, project, resume=resume, runtime=runtime)
+
+
+def check_early(section: FinetuneSection, task: Task, seed: int) -> None:
+    """What is missing, or cannot be, is said before the data are read. Errors: BertctlError."""
+    source = resolve_source(section)
+    config = read_encoder_config(source, read_config(source))[1]
+    refuse_other_inputs(task, config, source)
+    check_strategy(section.strategy, config)
+    longest_input(section.max_length, config.max_position_embeddings)
+    if section.search is not None:
+        sections_of(section, list(draw(section.search, seed)))
 
 
 def way_of(section: FinetuneSection) -> Way | None:

@@ -187,9 +187,15 @@ def feature_logits(
 
 
 def _forward(model: Model, head: str, batch: Batch, runtime: Runtime) -> torch.Tensor:
+    """The logits, by the head in float32 whatever the encoder computes in: numbers near 3 that are rounded to bf16 lie
+    1/64 apart, so that predictions which differ become equal, and a correlation with them undefined."""
     batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
+    inputs = inputs_of(batch)
     with runtime.autocast():
-        return model.read(head, inputs_of(batch), batch.get("attention_mask"), batch.get("token_type_ids")).float()
+        places = model.first_tokens(head, inputs)
+        output = model(inputs, batch.get("attention_mask"), batch.get("token_type_ids"), places=places)
+    logits: torch.Tensor = model.logits(head, replace(output, last_hidden_state=output.last_hidden_state.float()))
+    return logits
 
 
 def _stop_if_asked(runtime: Runtime) -> None:

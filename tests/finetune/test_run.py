@@ -12,9 +12,13 @@ import transformers
 from bertctl.errors import BertctlError
 from bertctl.finetune import start
 from bertctl.finetune.config import FinetuneSection, FinetuneTrainingSection
+from bertctl.finetune.data import tell
 from bertctl.finetune.run import run
 from bertctl.finetune.start import resolve_training
 from bertctl.recipe.load import build_recipe
+from bertctl.tasks.audit import audit
+from bertctl.tasks.table import TASKS
+from bertctl.tasks.task import Splits, TextExample
 from bertctl.text.tokenizer import Tokenizer
 
 
@@ -172,7 +176,13 @@ def test_labels_of_a_model_that_knows_the_task_keep_their_order(make_section, en
 
 def test_a_longer_input_than_the_encoder_reads_is_refused(make_section, tmp_path):
     with pytest.raises(BertctlError, match="max_length: got 64, but the encoder reads at most 40"):
-        run(make_section(max_length=64), out=tmp_path / "out", seed=0)
+        run(make_section(max_length=64, data={"path": "no such folder"}), out=tmp_path / "out", seed=0)
+
+
+def test_texts_with_two_labels_are_named_with_both_lines(capsys):
+    rows = [TextExample("a film", None, "x", "t.csv:2"), TextExample("A  Film", None, "y", "t.csv:9")]
+    tell(TASKS["classification"], audit(TASKS["classification"], Splits(rows, [], [])), {}, ["x", "y"], 64)
+    assert "1 texts occur with different labels, such as t.csv:2 and t.csv:9\n" in capsys.readouterr().err
 
 
 def test_cut_texts_are_counted(make_section, tmp_path, capsys):

@@ -121,3 +121,19 @@ def test_logits_do_not_depend_on_the_batches(features, head):
             np.testing.assert_allclose(one, other, atol=1e-5)
     backwards = feature_logits(model, head, features[::-1], pad_id=0, batch_size=7, runtime=CPU)[::-1]
     np.testing.assert_allclose(np.concatenate(backwards), np.concatenate(alone), atol=1e-5)
+
+
+def test_numbers_that_differ_a_little_still_differ_when_the_encoder_computes_in_bf16(features):
+    torch.manual_seed(1)
+    model = Model(replace(CONFIG, initializer_range=0.3), {"sequence": 1})
+    with torch.no_grad():
+        model.heads["sequence"].output.weight.mul_(0.1)
+        model.heads["sequence"].output.bias.fill_(3.2)  # where bf16 has a number every 1/64
+    low = Runtime(torch.device("cpu"), torch.bfloat16)
+    exact, rounded = (
+        np.concatenate(feature_logits(model, "sequence", features, pad_id=0, batch_size=8, runtime=runtime))
+        for runtime in (CPU, low)
+    )
+    assert len(torch.from_numpy(exact).bfloat16().unique()) < 20
+    assert len(set(rounded.tolist())) > 60
+    assert np.corrcoef(exact, rounded)[0, 1] > 0.99
