@@ -2,18 +2,18 @@
 
     out/states/<key>-<rank>of<ranks>/states.safetensors     float32 [N, E], memory-mapped
 
-A head that reads every token needs a row a token, any other one row a text, as pooled. The key is a hash of the
-encoder, the inputs, the pooling and the arithmetic, so what was computed for something else is never taken. Inputs are
-found by what is in them: the same cache serves training and dev data in batches of any make-up.
+A head that reads every token needs a row a token, any other one row a text or an image, as pooled. The key is a hash of
+the encoder, the inputs, the pooling and the arithmetic, so what was computed for something else is never taken. Inputs
+are found by what is in them, ids or pixels: the same cache serves training and dev data in batches of any make-up.
 
-Shapes: B batch, T tokens, E hidden size, N rows.
+Shapes: B batch, T tokens, E hidden size, N rows, C channels.
 """
 
 import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertctl import signals
 from bertctl.artifacts.folder import environment_faults, whole_folder
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify
@@ -33,8 +34,9 @@ from bertctl.finetune.data import TaskData
 from bertctl.heads.model import Model
 from bertctl.heads.pooling import POOLINGS
 from bertctl.heads.table import HEADS
-from bertctl.tasks.batches import collate
+from bertctl.tasks.batches import collate, token_counts
 from bertctl.tasks.task import Features
+from bertctl.training.batching import inputs_of
 from bertctl.training.runtime import Runtime
 
 KIND, FOLDER, FILE = "states", "states", "states.safetensors"
@@ -56,49 +58,61 @@ class States:
     parts: Sequence[NDArray[np.float32]]
     places: dict[bytes, Place]
     per_token: bool
+    tokens_of: Callable[[Tensor], int]
+    """T of a batch of inputs."""
 
     def __call__(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> EncoderOutput | None:
-        """Hidden states [B, T, E], zero at padding; for a head that reads whole texts [B, 1, E], the text as pooled.
-        None if one of the inputs is not here."""
-        ids = input_ids.cpu().numpy()
-        segments = np.zeros_like(ids) if token_type_ids is None else token_type_ids.cpu().numpy()
-        lengths = [ids.shape[1]] * len(ids) if attention_mask is None else attention_mask.sum(dim=1).tolist()
-        keys = [input_key(row[:n], other[:n]) for row, other, n in zip(ids, segments, lengths, strict=True)]
-        if any(n and key not in self.places for key, n in zip(keys, lengths, strict=True)):
+        """Hidden states [B, T, E], zero at padding; for a head that reads whole inputs [B, 1, E], the text or image as
+        pooled. None if one of the inputs is not here."""
+        keys = keys_of(input_ids, attention_mask, token_type_ids)
+        known = [None if key is None else self.places.get(key) for key in keys]
+        if any(key is not None and place is None for key, place in zip(keys, known, strict=True)):
             return None
-        hidden = np.zeros((len(ids), ids.shape[1] if self.per_token else 1, self.parts[0].shape[1]), dtype=np.float32)
-        for row, key in enumerate(keys):
-            if lengths[row]:  # a rank without an example has rows of padding only
-                place = self.places[key]
+        width = self.tokens_of(input_ids) if self.per_token else 1
+        hidden = np.zeros((len(keys), width, self.parts[0].shape[1]), dtype=np.float32)
+        for row, place in enumerate(known):
+            if place is not None:
                 hidden[row, : place.rows] = self.parts[place.part][place.start : place.start + place.rows]
         mask = attention_mask if self.per_token and attention_mask is not None else None
         return EncoderOutput(torch.from_numpy(hidden).to(input_ids.device), attention_mask=mask)
 
 
-def input_key(ids: NDArray[np.int64], segments: NDArray[np.int64]) -> bytes:
-    """A short name for an input."""
-    return hashlib.blake2b(ids.tobytes() + segments.tobytes(), digest_size=16).digest()
+def keys_of(inputs: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> list[bytes | None]:
+    """The name of each input of a batch, ids [B, T] or pixels [B, C, height, width]; None for one without a real token,
+    as a rank without an example has it."""
+    rows = inputs.cpu().numpy()
+    lengths = [None] * len(rows) if attention_mask is None else attention_mask.sum(dim=1).tolist()
+    if rows.ndim == 4:
+        return [None if n == 0 else input_key(row) for row, n in zip(rows, lengths, strict=True)]
+    segments = np.zeros_like(rows) if token_type_ids is None else token_type_ids.cpu().numpy()
+    return [
+        None if n == 0 else input_key(row[:n], other[:n]) for row, other, n in zip(rows, segments, lengths, strict=True)
+    ]
+
+
+def input_key(*arrays: NDArray[np.generic]) -> bytes:
+    """A short name for an input: ids and segments, or pixels."""
+    return hashlib.blake2b(b"".join(array.tobytes() for array in arrays), digest_size=16).digest()
 
 
 def remember(model: Model, data: TaskData, out: Path, batch_size: int, runtime: Runtime) -> States | None:
     """The states of all training and dev inputs: those on disk below `out`, or computed now. None, with a warning, if
-    the disk has no room for them, and for images, which are known by no ids. Errors: Stopped, EnvironmentFault."""
-    if data.task.images:
-        return None
+    the disk has no room for them. Errors: Stopped, EnvironmentFault."""
     per_token = HEADS[data.task.head].reads == "tokens" or model.config.pooling == "attention"
-    named = inputs_of(data)
+    named = different_inputs(data)
     order = sorted(named, key=lambda key: (-len(named[key].input_ids), key))
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
-    places, rows = lay_out(batches, named, runtime.world_size, per_token)
+    tokens = dict(zip(named, token_counts(list(named.values()), model), strict=True))
+    places, rows = lay_out(batches, tokens if per_token else dict.fromkeys(named, 1), runtime.world_size)
     folder = out / FOLDER / f"{states_key(model, order, per_token, runtime)}-{runtime.rank}of{runtime.world_size}"
     width = model.config.hidden_size
     if sum_over_ranks((folder / MANIFEST).exists(), runtime) < runtime.world_size:
         if not has_room(out, 4 * width * sum(rows), runtime):
             return None
         began = time.monotonic()
-        parts = compute(model, batches, named, data.tokenizer.pad_id, per_token, runtime)
+        parts = compute(model, batches, named, places, data.tokenizer.pad_id, per_token, runtime)
         with whole_folder(folder, kind=KIND, inputs=data.hashes, replace=True) as temp:
             save_rows(temp / FILE, "states", (rows[runtime.rank], width), parts)
         size = f"{4 * width * sum(rows) / 1e6:,.1f} MB"
@@ -107,28 +121,34 @@ def remember(model: Model, data: TaskData, out: Path, batch_size: int, runtime: 
     folders = [folder.with_name(f"{folder.name.split('-')[0]}-{r}of{runtime.world_size}") for r in range(len(rows))]
     for part in folders:
         verify(part, kind=KIND)
-    return States([map_arrays(part / FILE)["states"] for part in folders], places, per_token)
+    return States([map_arrays(part / FILE)["states"] for part in folders], places, per_token, model.encoder.tokens_of)
 
 
-def inputs_of(data: TaskData) -> dict[bytes, Features]:
-    """The different inputs of train and dev."""
-    features = [*data.train, *(feature for chunk in data.dev for feature in chunk.features)]
-    return {
-        input_key(np.array(f.input_ids, dtype=np.int64), np.array(f.token_type_ids, dtype=np.int64)): f
-        for f in features
-    }
+def different_inputs(data: TaskData) -> dict[bytes, Features]:
+    """The different inputs of train and dev by name; every image is read once for that. Errors: Stopped."""
+    named = {}
+    for feature in [*data.train, *(feature for chunk in data.dev for feature in chunk.features)]:
+        signals.check("looking at the inputs of the encoder")
+        named[feature_key(feature)] = feature
+    return named
+
+
+def feature_key(feature: Features) -> bytes:
+    """The name that `keys_of` gives the input of a batch."""
+    if feature.pixels is not None:
+        return input_key(feature.pixels())
+    return input_key(*(np.array(ids, dtype=np.int64) for ids in (feature.input_ids, feature.token_type_ids)))
 
 
 def lay_out(
-    batches: Sequence[Sequence[bytes]], named: dict[bytes, Features], ranks: int, per_token: bool
+    batches: Sequence[Sequence[bytes]], sizes: Mapping[bytes, int], ranks: int
 ) -> tuple[dict[bytes, Place], list[int]]:
     """(where every input's rows are, rows of each rank): ranks take turns with the batches."""
     places, rows = {}, [0] * ranks
     for number, batch in enumerate(batches):
         for key in batch:
-            count = len(named[key].input_ids) if per_token else 1
-            places[key] = Place(number % ranks, rows[number % ranks], count)
-            rows[number % ranks] += count
+            places[key] = Place(number % ranks, rows[number % ranks], sizes[key])
+            rows[number % ranks] += sizes[key]
     return places, rows
 
 
@@ -162,6 +182,7 @@ def compute(
     model: Model,
     batches: Sequence[Sequence[bytes]],
     named: dict[bytes, Features],
+    places: Mapping[bytes, Place],
     pad_id: int,
     per_token: bool,
     runtime: Runtime,
@@ -175,10 +196,10 @@ def compute(
             batch = collate([named[key] for key in keys], model, pad_id)
             batch = {name: tensor.to(runtime.device) for name, tensor in batch.items()}
             with torch.inference_mode(), runtime.autocast():
-                output = model(batch["input_ids"], batch.get("attention_mask"), batch["token_type_ids"])
+                output = model(inputs_of(batch), batch.get("attention_mask"), batch.get("token_type_ids"))
                 hidden = output.last_hidden_state
                 if per_token:
-                    rows = torch.cat([hidden[row, : len(named[key].input_ids)] for row, key in enumerate(keys)])
+                    rows = torch.cat([hidden[row, : places[key].rows] for row, key in enumerate(keys)])
                 else:
                     rows = POOLINGS[model.config.pooling](hidden, output.attention_mask)
             yield rows.float().cpu().numpy()

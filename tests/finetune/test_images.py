@@ -10,22 +10,29 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+from bertctl.artifacts.tensors import load_tensors
+from bertctl.encoder.encoder import Encoder
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.predict import predict
 from bertctl.evaluate.run import run as evaluate
 from bertctl.finetune.config import FinetuneSection
+from bertctl.finetune.data import open_data
 from bertctl.finetune.run import run
+from bertctl.finetune.states import remember
 from bertctl.heads.model import Model
 from bertctl.images.processor import ImageProcessor
 from bertctl.recipe.load import build_recipe
-from bertctl.tasks.batches import TrainingBatches
+from bertctl.tasks.batches import TrainingBatches, collate
+from bertctl.tasks.config import DataSection
 from bertctl.tasks.losses import CROSS_ENTROPY, PLAIN
+from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Features
 from bertctl.training.runtime import Runtime
 from bertctl.variants.config import EncoderSection, encoder_config
 from bertctl.variants.hf import load_model, save_model
 
+RUNTIME = Runtime(torch.device("cpu"), torch.float32)
 DIGITS = load_digits()
 PARTS = dict(
     zip(("train", "dev", "test"), np.split(np.random.default_rng(0).permutation(1797), [1200, 1400]), strict=True)
@@ -131,6 +138,44 @@ def test_a_frozen_encoder_stays_and_a_run_can_be_repeated(fresh, digits, tmp_pat
     before, after = load_model(fresh), load_model(tmp_path / "a" / "model")
     pairs = zip(before.model.encoder.parameters(), after.model.encoder.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "attention"])
+def test_what_a_frozen_encoder_says_of_an_image_is_kept_and_found_by_its_pixels(pooling, fresh, digits, tmp_path):
+    small = DataSection(path=digits, train_examples=40, dev_examples=10)
+    model = load_model(fresh, {"image": 10}, pooling=pooling).model.eval()
+    processor = ImageProcessor.load(fresh, model.config)
+    data = open_data(TASKS["image_classification"], small, processor, max_length=5, seed=0)
+    kept = remember(model, data, tmp_path, 7, RUNTIME)
+    batch = collate([*data.train[5::7], data.dev[0].features[3]], model, 0)
+    with torch.inference_mode():
+        alone = model.logits("image", model(batch["pixel_values"]))
+        model.recall = kept
+        assert torch.allclose(model.logits("image", model(batch["pixel_values"])), alone, atol=1e-5)
+        assert kept(batch["pixel_values"] + 0.01, None, None) is None
+        nothing = kept(batch["pixel_values"], torch.zeros(len(alone), 5, dtype=torch.bool), None)
+    assert not nothing.last_hidden_state.any()
+    rows = load_tensors(next(tmp_path.rglob("states.safetensors")))["states"]
+    assert rows.shape == (50 * (5 if pooling == "attention" else 1), 32)
+
+
+def test_a_frozen_encoder_reads_each_image_once_and_scores_are_the_same(fresh, digits, tmp_path, monkeypatch):
+    plain, read, found = Encoder.forward, [], {}
+    monkeypatch.setattr(
+        Encoder,
+        "forward",
+        lambda self, images, *more, **named: read.append(len(images)) or plain(self, images, *more, **named),
+    )
+    small = {"path": str(digits), "train_examples": 60, "dev_examples": 20, "test_examples": 20}
+    for keep in (True, False):
+        read.clear()
+        frozen = section(fresh, small, strategy={"freeze": "encoder", "keep_states": keep}, training={"epochs": 4})
+        found[keep] = run(frozen, out=tmp_path / str(keep), seed=1)["pretrained"]["seeds"], sum(read)
+    assert [row["dev"] for row in found[True][0]] == [row["dev"] for row in found[False][0]]
+    assert found[True][1] == 60 + 20 + 20 + 20, (
+        "train and dev for the states; then the finished model scores dev and test"
+    )
+    assert found[False][1] == 4 * (60 + 20) + 20 + 20
 
 
 def test_texts_and_images_are_not_taken_for_each_other(fresh, encoder, digits, texts, tmp_path):
