@@ -19,16 +19,18 @@ ECE_NOTE = f"{BINS} bins of equal width; resampling spreads the bins, so the int
 BRIER_NOTE = "summed over classes: from 0 to 2"
 
 
-def calibration_metrics(probabilities: np.ndarray, gold: np.ndarray) -> dict[str, Metric]:
+def calibration_metrics(
+    probabilities: np.ndarray, gold: np.ndarray, said: np.ndarray | None = None
+) -> dict[str, Metric]:
     """ece, nll (nats an example) and brier.
 
-    Shapes: probabilities [N, C], gold [N] class numbers. Errors: ValueError if they do not fit, or a number is not
-    finite.
+    Shapes: probabilities [N, C], gold and said (if not given, the most probable) [N] class numbers. Errors: ValueError
+    if they do not fit, or a number is not finite.
     """
     shares, gold = _checked(probabilities, gold)
     right = shares[np.arange(len(gold)), gold]
     brier = ((shares - np.eye(shares.shape[1])[gold]) ** 2).sum(axis=1)
-    bins = bin_rows(*confidence_of(shares, gold))
+    bins = bin_rows(*confidence_of(shares, gold, said))
     return {
         "ece": ece_metric(bins),
         "nll": mean_metric("nll", losses_of(right), ZERO if len(gold) else EMPTY),
@@ -36,9 +38,11 @@ def calibration_metrics(probabilities: np.ndarray, gold: np.ndarray) -> dict[str
     }
 
 
-def confidence_of(probabilities: np.ndarray, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(confidence [N], whether the predicted class is the gold one [N])."""
-    said = probabilities.argmax(axis=1)
+def confidence_of(
+    probabilities: np.ndarray, gold: np.ndarray, said: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(confidence [N], whether the predicted class is the gold one [N]); `said` as in `calibration_metrics`."""
+    said = probabilities.argmax(axis=1) if said is None else said
     return probabilities[np.arange(len(said)), said], said == gold
 
 

@@ -43,15 +43,17 @@ def text_report(
     found: dict[str, Any] = {"confusion": confusion(gold, said, labels)}
     if not predicted or not all("probabilities" in row for row in predicted):
         return found
-    shares = np.array([[row["probabilities"].get(name, 0.0) for name in labels] for row in predicted])
-    number = np.array([list(labels).index(name) for name in gold])
-    metrics = calibration_metrics(shares, number)
+    names = dict.fromkeys([*labels, *(name for row in predicted for name in row["probabilities"])])
+    shares = np.array([[row["probabilities"].get(name, 0.0) for name in names] for row in predicted])
+    place_of = {name: place for place, name in enumerate(names)}
+    number, answers = (np.array([place_of[name] for name in side], dtype=np.int64) for side in (gold, said))
+    metrics = calibration_metrics(shares, number, answers)
     losses = losses_of(shares[np.arange(len(number)), number])
     wrong = [a != b for a, b in zip(gold, said, strict=True)]
     return found | {
         "calibration": {
             **{name: metric.summary(samples=samples) for name, metric in metrics.items()},
-            "reliability": reliability(*confidence_of(shares, number)),
+            "reliability": reliability(*confidence_of(shares, number, answers)),
         },
         "costliest_errors": [
             {
@@ -59,7 +61,7 @@ def text_report(
                 **shown_of(examples[place]),
                 "gold": gold[place],
                 "predicted": said[place],
-                "probability": float(shares[place].max()),
+                "probability": float(shares[place, answers[place]]),
                 "loss": float(losses[place]) if np.isfinite(losses[place]) else None,
             }
             for place in costliest(losses, wrong)

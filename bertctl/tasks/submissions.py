@@ -18,6 +18,8 @@ from bertctl.tasks.tables import Table, format_of, json_kind, parse_json, read_t
 from bertctl.tasks.task import Prediction
 from bertctl.tasks.values import IDS, clean_text, id_in, is_number
 
+ROUNDED = 0.02  # how far from 1 probabilities may be that were written with few digits
+
 
 @dataclass(frozen=True)
 class Records:
@@ -85,8 +87,12 @@ def takes_all(data: DataSection) -> bool:
 
 
 def label(value: Any, row: Mapping[str, Any], example: Any, data: DataSection) -> Prediction:
-    """{"label"}, with "probabilities" if the record has them."""
-    return {"label": name_of(value, data)} | shares_of(row)
+    """{"label"}, with "probabilities" of all labels if the record has them. Errors: ValueError."""
+    shares = shares_of(row)
+    total = sum(shares.get("probabilities", {"": 1.0}).values())
+    if abs(total - 1) > ROUNDED:
+        raise ValueError(f"got `probabilities` that sum to {total:.4g}, expected those of all labels, which sum to 1")
+    return {"label": name_of(value, data)} | shares
 
 
 def labels(value: Any, row: Mapping[str, Any], example: Any, data: DataSection) -> Prediction:

@@ -54,6 +54,15 @@ def test_probability_0_of_the_gold_label_comes_first_and_is_no_number():
     assert found["calibration"]["nll"]["reason"] == "a gold class has probability 0"
 
 
+def test_confidence_is_that_of_the_label_that_was_said_and_every_named_label_counts():
+    shares = {"red": 0.3, "green": 0.2, "blue": 0.5}  # blue is neither gold nor said
+    found = text_report(TEXTS, [{"label": "red", "probabilities": shares}] * 4, LABELS, 50)
+    assert found["calibration"]["ece"]["value"] == pytest.approx(abs(0.3 - 2 / 4))
+    red, green = 0.7**2 + 0.2**2 + 0.5**2, 0.3**2 + 0.8**2 + 0.5**2
+    assert found["calibration"]["brier"]["value"] == pytest.approx((2 * red + 2 * green) / 4)
+    assert [row["probability"] for row in found["costliest_errors"]] == [0.3, 0.3]
+
+
 def test_without_probabilities_there_is_the_confusion_alone():
     found = text_report(TEXTS, [{"label": "blue"}] * 4, [*LABELS, "blue"], 50)
     assert list(found) == ["confusion"]

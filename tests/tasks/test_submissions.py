@@ -140,6 +140,12 @@ def test_words_that_are_not_those_of_the_data(read, text, message):
             lines({"label": "r"}, {"label": "r", "probabilities": {"r": 2}}),
             "p.jsonl:2: got",
         ),
+        (
+            "classification",
+            "p.jsonl",
+            lines({"label": "r", "probabilities": {"r": 0.8, "b": 0.3}}, {"label": "r", "probabilities": {"r": 0.8}}),
+            "p.jsonl:1: got `probabilities` that sum to 1.1, expected those of all labels, which sum to 1",
+        ),
         ("regression", "p.jsonl", lines({"value": 1}, {"value": "x"}), "p.jsonl:2: got text, expected a finite number"),
         ("multi_label", "p.jsonl", lines({"labels": "a"}, {"labels": []}), "p.jsonl:1: got text, expected a list"),
         (
