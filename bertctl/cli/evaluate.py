@@ -6,7 +6,7 @@ import typer
 
 from bertctl.cli.execute import run_stage
 from bertctl.cli.options import DryRun, Json, Out, Resume, Set, Verbose, shared
-from bertctl.cli.shortcuts import data_fills, fills, recipe_or
+from bertctl.cli.shortcuts import data_fills, fills, noted_task, recipe_or
 
 
 def evaluate(
@@ -40,5 +40,5 @@ def evaluate(
     shortcuts += fills(("--predictions", "predictions", predictions or None))
     shortcuts += fills(("--no-answer-probabilities", "no_answer_probabilities", no_answer or None))
     if name is None:
-        shortcuts += fills(("--task", "task", task))
+        shortcuts += fills(("--task", "task", task or noted_task(model)))
     run_stage("evaluate", name, shortcuts, shared(out, set_, dry_run, resume, json), task if name else None)

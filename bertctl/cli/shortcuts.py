@@ -2,13 +2,15 @@
 
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
+from bertctl.artifacts.checkpoint import read_config, resolve_model
 from bertctl.cli.shipped import is_recipe, shipped
 from bertctl.errors import BertctlError
 from bertctl.finetune.search_config import SearchSection
 from bertctl.recipe.load import load_recipe, read_document
 from bertctl.recipe.overrides import dotted
+from bertctl.tasks.config import TaskName
 
 SOURCES = ("name", "subset", "train", "dev", "test")
 
@@ -58,6 +60,19 @@ def search_fills(file: Path | None) -> list[Fill]:
 def recipe_or(word: str | None) -> tuple[str | None, str | None]:
     """A bare argument that may be a recipe, or a model or folder: (recipe, other)."""
     return (word, None) if word is None or is_recipe(word) else (None, word)
+
+
+def noted_task(model: str | None) -> str | None:
+    """The task that a checkpoint here was fine-tuned for; None if it does not say so, or cannot be read: the stage then
+    finds out, or says what is wrong."""
+    if model is None or not Path(model).is_dir():
+        return None
+    try:
+        noted = read_config(resolve_model(model)).get("bertctl")
+    except BertctlError:
+        return None
+    task = noted.get("task") if isinstance(noted, dict) else None
+    return task if task in get_args(TaskName) else None
 
 
 def task_recipe(stage: str, task: str | None) -> str | None:

@@ -63,8 +63,8 @@ class EvaluateSection(Section):
         systems = sum(name is not None for name in (self.model, self.against)) + len(self.predictions)
         if systems > 2:
             raise ValueError(f"got {systems} systems (model, against, predictions), expected one, or two to compare")
-        if self.predictions and self.task in (None, MASKED_LM):
-            raise ValueError("`predictions` need a `task` with labelled data")
+        if self.predictions and (self.task == MASKED_LM or (self.task is None and self.model is None)):
+            raise ValueError("got `predictions` and no `task` with labelled data, such as `--task classification`")
         if self.pooling is not None and self.task != "embedding":
             raise ValueError("`pooling` belongs to the task embedding; any other head was trained with one")
         if self.no_answer_probabilities and len(self.no_answer_probabilities) != len(self.predictions):

@@ -33,6 +33,11 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
         raise BertctlError("evaluate.model: not given", hint="bertctl evaluate MODEL --data PATH")
     checkpoints = [load(name, section) for name in (section.model, section.against) if name is not None]
     task = section.task or task_of(checkpoints[0].loaded, checkpoints[0].folder)
+    if task == MASKED_LM and section.predictions:
+        raise BertctlError(
+            f"{section.model}: predicts masked tokens, which no file of predictions can be compared with",
+            hint="--task T, for a checkpoint that was fine-tuned for it",
+        )
     inputs = {"vocabulary": checkpoints[0].tokenizer.hash} if checkpoints else {}
     with (
         runtimes.start(section.precision) as runtime,

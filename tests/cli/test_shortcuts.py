@@ -1,5 +1,7 @@
 """The short forms of the commands, as they end up in a recipe."""
 
+import json
+
 import pytest
 
 from bertctl.cli import shipped
@@ -91,6 +93,19 @@ def test_evaluate_and_probe_take_a_model(section):
     assert (found.model, found.against) == ("m", "n")
     found, _ = section("probe", "m", "--task", "pos", "--data", "d")
     assert (found.task, str(found.model), str(found.data.path)) == ("pos", "m", "d")
+
+
+def test_evaluate_goes_by_the_task_that_a_checkpoint_here_notes(section, tmp_path):
+    (tmp_path / "m/model").mkdir(parents=True)
+    config = tmp_path / "m/model/config.json"
+    for noted, task in (({"task": "ner"}, "ner"), ({"task": "no such"}, None), ({}, None), ([], None)):
+        config.write_text(json.dumps({"model_type": "bert", "bertctl": noted}))
+        found, out = section("evaluate", str(tmp_path / "m"), "--data", "d")
+        assert (found.task, out) == (task, f"runs/evaluate/{task or 'masked_lm'}")
+    config.write_text("{")
+    assert section("evaluate", str(tmp_path / "m"), "--data", "d")[0].task is None
+    found, _ = section("evaluate", str(tmp_path / "m"), "--data", "d", "--task", "pos", "--predictions", "p")
+    assert found.task == "pos"
 
 
 def test_evaluate_takes_predictions_in_place_of_a_model(section, tmp_path, monkeypatch):

@@ -155,6 +155,16 @@ def questions(tmp_path):
     return tmp_path
 
 
+def test_beside_a_model_the_task_of_a_file_is_that_of_the_model(both, classifier, masked, colours, tmp_path):
+    result, out = both
+    values = {"data": {"path": str(colours)}, "predictions": [str(out / "predictions-against.jsonl")]}
+    found = run(section(model=str(classifier), **values), out=tmp_path / "out", seed=0)
+    assert found["task"] == "classification"
+    assert found["comparison"] == result["comparison"]
+    with pytest.raises(BertctlError, match="predicts masked tokens, which no file of predictions"):
+        run(section(model=str(masked), **values), out=tmp_path / "masked", seed=0)
+
+
 def test_answers_of_other_systems(questions):
     values = {"task": "qa", "data": {"path": str(questions / "gold.json")}}
     one, two = str(questions / "one.json"), str(questions / "two.json")
@@ -222,8 +232,9 @@ def test_checkpoints_that_do_not_compare_are_refused(make_model, masked, classif
     ("values", "message"),
     [
         ({"model": "a", "against": "b", "predictions": ["c"]}, "got 3 systems"),
-        ({"predictions": ["c"]}, "need a `task` with labelled data"),
-        ({"predictions": ["c"], "task": "masked_lm"}, "need a `task` with labelled data"),
+        ({"predictions": ["c"]}, "got `predictions` and no `task`"),
+        ({"predictions": ["c"], "task": "masked_lm"}, "got `predictions` and no `task`"),
+        ({"model": "a", "predictions": ["c"], "task": "masked_lm"}, "got `predictions` and no `task`"),
         ({"task": "qa", "predictions": ["c", "d"], "no_answer_probabilities": ["e"]}, "one file for each"),
     ],
 )
