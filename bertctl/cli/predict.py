@@ -12,6 +12,7 @@ import typer
 from bertctl import signals
 from bertctl.artifacts.folder import environment_faults, whole_file
 from bertctl.errors import BertctlError
+from bertctl.tasks.tables import ENDINGS
 
 
 def predict(
@@ -42,6 +43,8 @@ def predict(
         ("--long-text", long_text or "cut", ("cut", "refuse", "windows")),
         ("--format", input_format, ("auto", "text", "jsonl")),
     )
+    if input_format == "auto":
+        _refuse_tables(file)
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise BertctlError(
             f"--out {out}: {'is a folder' if out.is_dir() else 'there is no such folder'}, expected a file"
@@ -72,6 +75,16 @@ def _check(*choices: tuple[str, str, tuple[str, ...]]) -> None:
     for option, value, known in choices:
         if value not in known:
             raise BertctlError(f"{option}: got `{value}`, expected {' or '.join(known)}")
+
+
+def _refuse_tables(file: str) -> None:
+    """Errors: BertctlError for a table, whose header and labels would be read as text."""
+    kind = ENDINGS.get(Path(file).suffix.lower(), "jsonl")
+    if kind != "jsonl":
+        raise BertctlError(
+            f'{file}: got {kind}, expected lines of text, or of JSON objects such as {{"text": ...}}',
+            hint="bertctl evaluate scores labelled data; `--format text` takes every line as a text",
+        )
 
 
 def _open(file: str) -> Any:

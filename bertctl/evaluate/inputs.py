@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bertctl.errors import BertctlError
+from bertctl.tasks.tables import json_kind
 from bertctl.tasks.values import clean_text
 
 InputFormat = Literal["auto", "text", "jsonl"]
@@ -24,10 +25,16 @@ class Record:
             return (self.value,)
         if "text" not in self.value and isinstance(self.value.get("tokens"), list):
             return (clean_text(" ".join(map(str, self.value["tokens"]))),)
-        found = [self.value[name] for name in ("text", "text_pair") if self.value.get(name) is not None]
-        if "text" not in self.value or not all(isinstance(text, str) for text in found):
+        if "text" not in self.value:
             have = ", ".join(map(repr, self.value)) or "nothing"
             raise BertctlError(f"{self.where}: got an object with {have}, expected text, and maybe text_pair")
+        pair = self.value.get("text_pair")
+        found = [self.value["text"], *([] if pair is None else [pair])]
+        wrong = [json_kind(text) for text in found if not isinstance(text, str)]
+        if wrong:
+            raise BertctlError(
+                f"{self.where}: got {wrong[0]}, expected text in `text` and, if there is one, `text_pair`"
+            )
         return tuple(map(clean_text, found))
 
 

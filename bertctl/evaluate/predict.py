@@ -61,6 +61,11 @@ def predict(
     output = decided(loaded, folder, task, output)
     if output == "embeddings":
         loaded = embedder(loaded, folder, pooling)
+    elif pooling is not None or normalize is not None:
+        option = "pooling" if pooling is not None else "normalize"
+        raise BertctlError(
+            f"{option}: belongs to embeddings, and {output} are asked for", hint="--output embeddings gives them"
+        )
     with runtimes.start(precision) as runtime:
         loaded.model.to(runtime.device).eval()
         limits = limits_for(max_length, DataSection(long_text=long_text), loaded)

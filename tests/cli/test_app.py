@@ -55,6 +55,8 @@ def test_every_command_has_help(call, command):
         (["predict", "m", "--output", "x", "--long-text", "no"], "--long-text: got `no`"),
         (["predict", "m", "--out", "no/such/folder.jsonl"], "there is no such folder"),
         (["predict", "m", "--out", "."], "is a folder, expected a file"),
+        (["predict", "m", "labelled.tsv"], "labelled.tsv: got tsv, expected lines of text"),
+        (["predict", "m", "no.tsv", "--format", "text"], "no.tsv: no such file"),
         (["recipes", "nope"], "nope: no such recipe"),
         (["recipes", "explain", "pretrain.trainin"], "did you mean `pretrain.training`?"),
     ],

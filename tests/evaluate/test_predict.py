@@ -244,6 +244,30 @@ def test_a_head_that_says_something_else_is_not_asked(make_model, heads, noted, 
         rows(model, ["a"], task=task)
 
 
+@pytest.mark.parametrize("option", [{"pooling": "mean"}, {"normalize": False}])
+def test_what_belongs_to_embeddings_is_not_passed_over(tagger, masked, option):
+    (name,) = option
+    for model, given in ((tagger, "labels"), (masked, "masks")):
+        with pytest.raises(BertctlError, match=f"{name}: belongs to embeddings, and {given} are asked for"):
+            rows(model, ["a"], **option)
+    assert len(rows(tagger, ["a"], output="embeddings", **option)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"txt": "a"}, "in:1: got an object with 'txt', expected text, and maybe text_pair"),
+        ({"text": 5}, "in:1: got a number, expected text in `text`"),
+        ({"text": None}, "in:1: got null, expected text in `text`"),
+        ({"text": "a", "text_pair": ["b"]}, "in:1: got a list, expected text in `text`"),
+    ],
+)
+def test_an_object_without_a_text_is_named(masked, value, problem):
+    with pytest.raises(BertctlError) as caught:
+        rows(masked, [json.dumps(value)], where="in")
+    assert caught.value.problems[0].startswith(problem)
+
+
 def test_tags_of_one_kind_may_be_taken_for_the_other(tagger):
     """The head and its labels say all there is to say."""
     assert rows(tagger, ["the cat"], task="pos") == rows(tagger, ["the cat"])
