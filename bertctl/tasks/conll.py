@@ -5,7 +5,7 @@ stand in the first column and tags in the last, unless the recipe says otherwise
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,7 +50,9 @@ def read_conll(
         return []
     sentences = [_sentence(path, block, layout, problems) for block in _blocks(lines)]
     found = [sentence for sentence in sentences if sentence is not None]
-    if len(found) == 1 and len(found[0].words) > 1:
+    if len(found) == 1 and sum(" " in word.strip() for word in found[0].words) > len(found[0].words) / 2:
+        problems.append(f"{path}:{found[0].lines[0]}: got a whole text in a line, expected one word and its tag a line")
+    elif len(found) == 1 and len(found[0].words) > 1:
         console.warn(f"{path}: no blank line parts sentences, so this is 1 sentence of {len(found[0].words)} words")
     return found
 
@@ -68,6 +70,10 @@ def _layout(
     words = _position(data.columns.tokens, 0, layout.width)
     last = layout.width - 1 if layout.width > 1 else None
     tags = _position(data.columns.tags, last, layout.width) if labelled else None
+    if labelled and (layout.width == 1 or _is_running_text(lines, layout)):
+        got = "one column" if layout.width == 1 else "running text, of as many words a line as it has"
+        problems.append(f"{path}:{number}: got {got}, expected a word and its tag a line, parted by a tab or blanks")
+        return None
     if words is None or (labelled and (tags is None or tags == words)):
         problems.append(
             f"{path}:{number}: got {layout.width} columns parted by tabs or blanks, expected a word and its tag; "
@@ -81,6 +87,12 @@ def _layout(
         return None
     layout.words, layout.tags = words, tags
     return layout
+
+
+def _is_running_text(lines: Sequence[str], layout: Layout) -> bool:
+    """Whether most lines have another number of columns than the first one: sentences, and no columns at all."""
+    widths = [len(layout.cells(line)) for line in lines if not _is_border(line)]
+    return layout.separator is None and sum(width != layout.width for width in widths) > len(widths) / 2
 
 
 def _position(wanted: Column | None, usual: int | None, width: int) -> int | None:

@@ -46,6 +46,13 @@ def read_rows(
     """The sentences of records with a list of words and a list of tags."""
     if not table.rows:
         return []
+    if table.numbered and not _holds_lists(table):
+        have = ", ".join(map(repr, table.columns))
+        problems.append(
+            f"{table.place(table.rows[0][0])}: got the columns {have} and no list in any of them, expected a list of "
+            "words and a list of tags, one a word"
+        )
+        return []
     tokens = find_column(table, "tokens", data.columns.tokens, TOKENS, problems)
     column = find_column(table, "tags", data.columns.tags, tags.usual, problems) if labelled else None
     if tokens is None or (labelled and column is None):
@@ -58,6 +65,11 @@ def read_rows(
         names = None if column is None else _tags(row.get(column), len(words), place, column, reader)
         examples.append(TokenExample(words, names, table.where, (line,) * len(words), id=id_in(row, name)))
     return examples
+
+
+def _holds_lists(table: Table) -> bool:
+    """Whether some column holds lists, so that to name it can help."""
+    return any(isinstance(value, list) for _, row in table.rows for value in row.values())
 
 
 def _words(value: Any, place: str, column: str, problems: list[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertctl.errors import BertctlError, raise_problems
+from bertctl.errors import BertctlError
 from bertctl.tasks.offsets import misfit
 from bertctl.tasks.questions import QuestionExample
 from bertctl.tasks.task import IGNORED, Features, Limits
@@ -98,16 +98,15 @@ def most_of_question(room: int, limits: Limits) -> int:
 
 
 def check_overlaps(examples: Sequence[QuestionExample], rooms: Sequence[int], limits: Limits) -> None:
-    """Refuse an overlap that would leave a window nothing new, before anything is cut. Errors: BertctlError."""
-    overlap = limits.overlap
-    if overlap is not None:
-        raise_problems(
-            [
-                f"{example.place()}: got an overlap of {overlap}, but it must be < {room}, the word pieces that the "
-                f"question leaves of max_length {limits.max_length}"
-                for example, room in zip(examples, rooms, strict=True)
-                if overlap >= room
-            ],
+    """Refuse an overlap that would leave a window nothing new, before anything is cut. Errors: BertctlError that names
+    the question which leaves least, and how many leave too little."""
+    overlap, least = limits.overlap, min(rooms, default=0)
+    if overlap is not None and rooms and overlap >= least:
+        too_long = sum(overlap >= room for room in rooms)
+        others = f" ({too_long:,} questions leave too little, this one least)" if too_long > 1 else ""
+        raise BertctlError(
+            f"{examples[list(rooms).index(least)].place()}: got an overlap of {overlap}, but it must be < {least}, the "
+            f"word pieces that the question leaves of max_length {limits.max_length}{others}",
             hint="lower `data.overlap_tokens`, or raise `max_length`",
         )
 

@@ -65,6 +65,9 @@ class Table:
 
 def read_table(path: Path, kind: str, *, header: bool, problems: list[str]) -> Table:
     """All records of a file. Errors: BertctlError if it cannot be opened or decoded; the rest goes to `problems`."""
+    if kind not in TABLE_FORMATS:
+        problems.append(f"{path}: got {kind}, which holds words with tags; expected {', '.join(TABLE_FORMATS)}")
+        return Table(str(path), [], [])
     if kind == "parquet":
         return _read_parquet(path, problems)
     text = read_text(path)

@@ -73,7 +73,10 @@ def test_a_file_without_a_blank_line_is_said_to_be_one_sentence(
     ("text", "problem"),
     [
         ("a O\nb X O\n", "t.txt:2: got 3 columns, expected 2, parted by blanks as in line 1"),
-        ("a\nb\n", "t.txt:1: got 1 columns parted by tabs or blanks, expected a word and its tag"),
+        ("a\nb\n", "t.txt:1: got one column, expected a word and its tag a line, parted by a tab or blanks"),
+        ("Ann,B-PER\nsaw,O\n", "t.txt:1: got one column, expected a word and its tag a line"),
+        ("Ann saw Bob .\nIt was .\nA nice film it was .\n", "t.txt:1: got running text, of as many words a line as"),
+        ("text\tlabel\na fine film\tpos\na dull film\tneg\n", "t.txt:1: got a whole text in a line, expected one word"),
         ("a\tO\n\tO\n", "t.txt:2: got an empty word"),
         ("a\tO\n \tO\n", "t.txt:2: got an empty word"),
         ("a\tO\nb\t\n", "t.txt:2: got an empty tag"),

@@ -88,3 +88,13 @@ def test_a_blank_input_has_no_words_and_a_wrong_one_is_refused() -> None:
     assert sentences.input_example(" ", DataSection(), "stdin:1").words == ()
     with pytest.raises(BertctlError, match=r"stdin:2: got an object with 'x'"):
         sentences.input_example({"x": 1}, DataSection(), "stdin:2")
+
+
+def test_records_without_lists_are_no_matter_of_naming_columns(tmp_path: Path) -> None:
+    assert read(tmp_path / "t.jsonl", {"text": "a b", "label": "x"}) == (
+        [],
+        [
+            f"{tmp_path / 't.jsonl'}:1: got the columns 'text', 'label' and no list in any of them, expected a list of "
+            "words and a list of tags, one a word"
+        ],
+    )

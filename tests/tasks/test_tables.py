@@ -178,3 +178,14 @@ def test_any_bytes_give_rows_or_problems(tmp_path: Path, ending: str, raw: bytes
         table, problems = Table("", [], []), list(error.problems)
     assert table.rows or problems
     assert all(problem.startswith(str(tmp_path)) for problem in problems)
+
+
+@pytest.mark.parametrize("name", ["t.conll", "t.conllu", "t.bio"])
+def test_words_with_tags_are_no_table(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("a\tO\n")
+    problems: list[str] = []
+    kind = format_of(tmp_path / name, "auto", otherwise="tsv")
+    assert read_table(tmp_path / name, kind, header=True, problems=problems).rows == []
+    assert problems == [
+        f"{tmp_path / name}: got {kind}, which holds words with tags; expected csv, tsv, jsonl, parquet"
+    ]
