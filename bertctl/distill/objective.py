@@ -38,6 +38,10 @@ class Reader(Protocol):
         """Divisors: `rows`, and one for each loss on labels."""
         ...
 
+    def places(self, model: Model, batch: Batch) -> Tensor | None:
+        """The only places among the flattened tokens whose last state `predict` reads; None if it reads all."""
+        ...
+
     def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
         """The logits of a model for a batch; the same rows in the same order for any model."""
         ...
@@ -68,6 +72,10 @@ class MaskedReader:
         examples = torch.as_tensor(len(batch["input_ids"]), device=batch["labels"].device)
         return {"rows": rows, "mlm": masked, "sentence_pair": examples}
 
+    def places(self, model: Model, batch: Batch) -> Tensor | None:
+        all_of_them = self.soft_positions == "all"
+        return None if all_of_them else model.places_read(batch["input_ids"], batch["masked_positions"])
+
     def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
         masked = batch["masked_positions"]
         if self.soft_positions == "masked":
@@ -96,6 +104,9 @@ class TaskReader:
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         labelled = {} if self.task.loss is None else {"hard_labels": self.task.loss.count(batch, PLAIN)}
         return {"rows": self.imitation.count(batch), **labelled}
+
+    def places(self, model: Model, batch: Batch) -> Tensor | None:
+        return model.first_tokens(self.task.head, inputs_of(batch))
 
     def predict(self, model: Model, output: EncoderOutput, batch: Batch) -> Predicted:
         logits = model.logits(self.task.head, output)
@@ -134,7 +145,8 @@ class DistillationObjective(nn.Module):
         if self.attention and heads[0] != heads[1]:
             raise BertctlError(f"weights.attention_kl: got {heads[0]} and {heads[1]} heads, expected equally many")
         patches = student.config.num_patches, teacher.config.num_patches
-        if (hidden or self.attention) and patches[0] != patches[1]:
+        self.inner = hidden or self.attention
+        if self.inner and patches[0] != patches[1]:
             raise BertctlError(
                 f"weights: got {patches[0]} and {patches[1]} patches an image, expected equally many where states or "
                 "attention are compared"
@@ -168,6 +180,7 @@ class DistillationObjective(nn.Module):
             inputs_of(batch),
             batch.get("attention_mask"),
             batch.get("token_type_ids"),
+            places=None if self.inner else self.reader.places(model, batch),
             output_attentions=self.attention,
         )
         predicted = self.reader.predict(model, output, batch)

@@ -59,8 +59,11 @@ class OneWay(nn.Module):
         self.head_outputs = {"masked_lm": 0}
         self.constant = nn.Parameter(torch.tensor(logits))
 
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None, *, output_attentions=False):
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, *, places=None, output_attentions=False):
         return EncoderOutput(torch.zeros(*input_ids.shape, 16), attention_mask=attention_mask)
+
+    def places_read(self, input_ids, masked):
+        return None
 
     def masked_logits(self, output, positions):
         return self.constant.expand(len(positions), 2)
@@ -208,3 +211,30 @@ def test_a_batch_without_a_token_or_label_counts_for_nothing_and_has_a_gradient_
     assert {name: int(count) for name, count in objective.counts(batch).items()} == dict.fromkeys(weights, 0)
     sum(objective(batch).values()).backward()
     assert all(p.grad.abs().max() == 0 for p in student.parameters())
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "rows"),
+    [(True, {}, 2), (True, {"hidden_mse": 1.0}, 12), ("masked", {}, 2 + 4), ("all", {}, 12)],
+)
+def test_the_last_layer_is_computed_only_where_it_is_compared(task, more, rows):
+    """Two texts of 5 and 7 tokens, 4 of them masked; both models' last layers are seen at work."""
+    student, teacher = models({"sequence": 3} if task is True else HEADS)
+    found = []
+    for model in (student, teacher):
+        last = model.encoder.layers[-1].feed_forward.up
+        last.register_forward_hook(lambda _, given, __: found.append(given[0].shape[:-1].numel()))
+    batch = masked_batch([5, 7], 8)
+    if task is True:
+        batch["labels"] = torch.tensor([0, 2])
+    labels = {"hard_labels": 1.0} if task is True else {"mlm": 1.0, "sentence_pair": 1.0}
+    how = reader("classification") if task is True else MaskedReader(task, pairs=True)
+    weights = {"soft_targets": 1.0, **labels, **more}
+    losses = DistillationObjective(student, teacher, how, weights=weights, temperature=2.0)(batch)
+    assert found == [rows, rows]
+    whole = DistillationObjective(student, teacher, how, weights={**weights, "hidden_cosine": 1.0}, temperature=2.0)(
+        batch
+    )
+    assert found[2:] == [12, 12]
+    for name, loss in losses.items():
+        torch.testing.assert_close(loss, whole[name], msg=name)
