@@ -18,6 +18,7 @@ import torch
 
 from bertctl.encoder.kernels import KERNELS, choose_kernel
 from bertctl.encoder.patterns import Pattern
+from bertctl.encoder.scope import Scope
 
 HEADS, HEAD_SIZE = 12, 64
 PATTERNS = {kind: Pattern(kind) for kind in ("full", "local", "local_global", "linear", "causal_linear")}
@@ -29,7 +30,7 @@ def seconds(kind, tokens, dtype):
     q, k, v = (torch.randn(1, HEADS, tokens, HEAD_SIZE, dtype=dtype, requires_grad=True) for _ in range(3))
     mask = torch.ones(1, tokens, dtype=torch.bool)
     began = time.process_time()
-    kernel(q, k, v, mask, pattern, None, 0.0).float().sum().backward()
+    kernel(q, k, v, Scope(mask, pattern)).float().sum().backward()
     return time.process_time() - began
 
 

@@ -14,6 +14,7 @@ import torch
 
 from bertctl.encoder.kernels import KERNELS, KERNELS_OF
 from bertctl.encoder.patterns import Pattern
+from bertctl.encoder.scope import Scope
 
 HEADS, HEAD_SIZE, TOKENS_A_BATCH = 4, 64, 8192
 
@@ -23,7 +24,7 @@ def seconds(kernel, pattern, tokens, dtype):
     q, k, v = (torch.randn(batch, HEADS, tokens, HEAD_SIZE, dtype=dtype, requires_grad=True) for _ in range(3))
     mask = torch.arange(tokens)[None] < torch.randint(tokens // 2, tokens + 1, (batch, 1))
     began = time.perf_counter()
-    KERNELS[kernel](q, k, v, mask, pattern, None, 0.0).float().sum().backward()
+    KERNELS[kernel](q, k, v, Scope(mask, pattern)).float().sum().backward()
     return time.perf_counter() - began
 
 

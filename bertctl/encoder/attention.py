@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from bertctl.encoder.kernels import attend, reference
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import NoPosition
+from bertctl.encoder.scope import Scope
 from bertctl.encoder.unpadding import Packing, attend_packed
 
 
@@ -46,14 +47,14 @@ class Attention(nn.Module):
         q, k, v = self._projected(hidden)
         q, k = position.rotate(q, k, pattern.is_local, None if packing is None else packing.places)
         score_bias = position.score_bias(self.queries, self.keys)
-        dropout = self.dropout if self.training else 0.0
+        scope = Scope(key_mask, pattern, score_bias, self.dropout if self.training else 0.0)
         weights: Tensor | None = None
         if want_weights:
-            context, weights = reference(q, k, v, key_mask, pattern, score_bias, dropout)
+            context, weights = reference(q, k, v, scope)
         elif packing is not None:
-            context = attend_packed(q, k, v, packing, pattern, score_bias, dropout)
+            context = attend_packed(q, k, v, packing, scope)
         else:
-            context = attend(q, k, v, key_mask, pattern, score_bias, dropout)
+            context = attend(q, k, v, scope)
         return self.output(at_places(context.transpose(1, 2).flatten(2), places)), weights
 
     def queries(self, hidden: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bertctl.encoder.patterns import Pattern, distances, places
-from bertctl.encoder.relative import ScoreBias
+from bertctl.encoder.scope import Scope
 from bertctl.encoder.softmax import Softmax
 
 SMALLEST_BLOCK_TOKENS = 64
@@ -36,23 +36,12 @@ def keys_of_block(pattern: Pattern) -> int:
     return block_tokens(pattern) + pattern.window_tokens
 
 
-def blocks(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_mask: Tensor | None,
-    pattern: Pattern,
-    score_bias: ScoreBias | None,
-    dropout: float,
-    *,
-    softmax: Softmax,
-) -> Tensor:
-    """`pattern`, which is local or local_global, over q, k, v [B, H, T, D]; key_mask [B, T], True = real token, None =
-    all real; returns [B, H, T, D].
+def blocks(q: Tensor, k: Tensor, v: Tensor, scope: Scope, *, softmax: Softmax) -> Tensor:
+    """A pattern that is local or local_global over q, k, v [B, H, T, D]; returns [B, H, T, D].
 
     Source: the sliding chunks of Longformer, arXiv:2004.05150, section 3.2 and appendix A.
     """
-    batch, _, tokens, _ = q.shape
+    (batch, _, tokens, _), key_mask, pattern, score_bias = q.shape, scope.key_mask, scope.pattern, scope.score_bias
     real = key_mask if key_mask is not None else torch.ones(batch, tokens, dtype=torch.bool, device=q.device)
     stretch = STRETCH_TOKENS if q.device.type == "cpu" else None
     cut = Cut(batch, tokens, pattern.window_tokens // 2, block_tokens(pattern), stretch)
@@ -71,12 +60,12 @@ def blocks(
         else:
             away = distances(query_places[0], key_places[0])
         bias = None if score_bias is None else score_bias(queries, keys, away)
-        parts.append(softmax(queries, keys, values, mask[:, None], bias, dropout))
+        parts.append(softmax(queries, keys, values, mask[:, None], bias, scope.dropout))
     context = cut.together(torch.cat(parts))
     if not beside:
         return context
     bias = None if score_bias is None else score_bias(q[:, :, spots], k, distances(spots, places(tokens, q)))
-    return context.index_copy(2, spots, softmax(q[:, :, spots], k, v, real[:, None, None], bias, dropout))
+    return context.index_copy(2, spots, softmax(q[:, :, spots], k, v, real[:, None, None], bias, scope.dropout))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Attention kernels: pure functions from queries, keys and values to context, and the choice among them.
 
-Shapes: B batch, H heads, T tokens, D head size; q, k, v [B, H, T, D]; key_mask [B, T], True = real token, None = all
-real; score_bias gives what is added to the scores. A row with no key to look at gives zeros, never NaN, in every
-kernel.
+Shapes: B batch, H heads, T tokens, D head size; q, k, v [B, H, T, D]; what they may look at is a `Scope`. A row with no
+key to look at gives zeros, never NaN, in every kernel.
 """
 
 from functools import partial
@@ -15,84 +14,47 @@ from bertctl.encoder.blocks import blocks, keys_of_block
 from bertctl.encoder.config import AttentionKind
 from bertctl.encoder.linear import linear, linear_weights
 from bertctl.encoder.patterns import Pattern, distances, places
-from bertctl.encoder.relative import ScoreBias
+from bertctl.encoder.scope import Scope
 from bertctl.encoder.softmax import Softmax, fused, plain, seen, weighted
 
 
 class Kernel(Protocol):
     """What every kernel is called with."""
 
-    def __call__(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_mask: Tensor | None,
-        pattern: Pattern,
-        score_bias: ScoreBias | None,
-        dropout: float,
-    ) -> Tensor: ...
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scope: Scope) -> Tensor: ...
 
 
-def reference(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_mask: Tensor | None,
-    pattern: Pattern,
-    score_bias: ScoreBias | None,
-    dropout: float,
-) -> tuple[Tensor, Tensor]:
+def reference(q: Tensor, k: Tensor, v: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
     """Any pattern in plain arithmetic, every pair of tokens one by one; also returns the weights [B, H, T, T] before
     dropout."""
-    mask, bias = _whole(q, k, key_mask, pattern, score_bias)
-    if not pattern.is_linear:
-        context, weights = weighted(q, k, v, mask, bias, dropout)
+    mask, bias = _whole(q, k, scope)
+    if not scope.pattern.is_linear:
+        context, weights = weighted(q, k, v, mask, bias, scope.dropout)
         return context, weights if mask is None else weights.masked_fill(~seen(mask), 0.0)
     weights = linear_weights(q, k, mask)
     return (weights @ v.float()).to(v.dtype), weights
 
 
-def dense(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_mask: Tensor | None,
-    pattern: Pattern,
-    score_bias: ScoreBias | None,
-    dropout: float,
-    *,
-    softmax: Softmax,
-) -> Tensor:
+def dense(q: Tensor, k: Tensor, v: Tensor, scope: Scope, *, softmax: Softmax) -> Tensor:
     """Every query with every key, what it may not see masked: for any pattern but the linear ones."""
-    return softmax(q, k, v, *_whole(q, k, key_mask, pattern, score_bias), dropout)
+    return softmax(q, k, v, *_whole(q, k, scope), scope.dropout)
 
 
-def feature_map(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_mask: Tensor | None,
-    pattern: Pattern,
-    score_bias: ScoreBias | None,
-    dropout: float,
-) -> Tensor:
+def feature_map(q: Tensor, k: Tensor, v: Tensor, scope: Scope) -> Tensor:
     """`linear` for the linear patterns. Errors: ValueError if there is a bias, which needs a softmax to be added in."""
-    if score_bias is not None:
+    if scope.score_bias is not None:
         raise ValueError("linear attention has no scores to bias")
-    return linear(q, k, v, key_mask, causal=pattern.kind == "causal_linear")
+    return linear(q, k, v, scope.key_mask, causal=scope.pattern.kind == "causal_linear")
 
 
-def _whole(
-    q: Tensor, k: Tensor, key_mask: Tensor | None, pattern: Pattern, score_bias: ScoreBias | None
-) -> tuple[Tensor | None, Tensor | None]:
+def _whole(q: Tensor, k: Tensor, scope: Scope) -> tuple[Tensor | None, Tensor | None]:
     """Mask and bias of all pairs of tokens, both broadcasting to [B, H, T, T]."""
     spots = places(q.shape[2], q)
-    mask = None if key_mask is None else key_mask[:, None, None, :]
-    visible = pattern.visible(spots, spots)
+    mask = None if scope.key_mask is None else scope.key_mask[:, None, None, :]
+    visible = scope.pattern.visible(spots, spots)
     if visible is not None:
         mask = visible if mask is None else mask & visible
-    return mask, None if score_bias is None else score_bias(q, k, distances(spots, spots))
+    return mask, None if scope.score_bias is None else scope.score_bias(q, k, distances(spots, spots))
 
 
 KERNELS: dict[str, Kernel] = {
@@ -122,18 +84,10 @@ LONGEST_EXPLICIT_TOKENS = 128
 LONGEST_EXPLICIT_BLOCK_KEYS = 256
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    key_mask: Tensor | None,
-    pattern: Pattern,
-    score_bias: ScoreBias | None,
-    dropout: float,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, scope: Scope) -> Tensor:
     """The context [B, H, T, D], by the kernel that is chosen for it."""
-    kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], pattern)]
-    return kernel(q, k, v, key_mask, pattern, score_bias, dropout)
+    kernel = KERNELS[choose_kernel(q.device.type, q.dtype, q.shape[2], scope.pattern)]
+    return kernel(q, k, v, scope)
 
 
 def choose_kernel(device_type: str, dtype: torch.dtype, tokens: int, pattern: Pattern) -> str:

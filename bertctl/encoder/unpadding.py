@@ -8,7 +8,7 @@ meets real tokens only, so padding costs nothing there.
 Shapes: B batch, T tokens, N real tokens of the batch, H heads, D head size, E hidden size, W any width.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch.nn.attention.varlen import varlen_attn
 
 from bertctl.encoder.kernels import attend
 from bertctl.encoder.patterns import Pattern
-from bertctl.encoder.relative import ScoreBias
+from bertctl.encoder.scope import Scope
 
 LEAST_PADDING = 0.05
 """The share of padding from which on it is left out: the only place where this is decided, and by the mask alone.
@@ -153,28 +153,22 @@ def find_packing(key_mask: Tensor | None, heads: int) -> Packing | None:
     )
 
 
-def attend_packed(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    packing: Packing,
-    pattern: Pattern,
-    score_bias: ScoreBias | None,
-    dropout: float,
-) -> Tensor:
-    """`attend` for the tokens of a packing: q, k, v [1, H, N, D], of each token with those of its own text."""
-    if q.is_cuda and fits_varlen(q, packing, pattern, score_bias, dropout):
-        return varlen(q, k, v, packing, pattern)
+def attend_packed(q: Tensor, k: Tensor, v: Tensor, packing: Packing, scope: Scope) -> Tensor:
+    """`attend` for the tokens of a packing: q, k, v [1, H, N, D], of each token with those of its own text, whatever
+    key_mask the scope has."""
+    if q.is_cuda and fits_varlen(q, packing, scope):
+        return varlen(q, k, v, packing, scope.pattern)
     q, k, v = (packing.to_rows(x) for x in (q, k, v))
-    return packing.from_rows(attend(q, k, v, packing.key_mask, pattern, score_bias, dropout))
+    return packing.from_rows(attend(q, k, v, replace(scope, key_mask=packing.key_mask)))
 
 
-def fits_varlen(q: Tensor, packing: Packing, pattern: Pattern, score_bias: ScoreBias | None, dropout: float) -> bool:
+def fits_varlen(q: Tensor, packing: Packing, scope: Scope) -> bool:
     """Whether PyTorch's attention over texts of any lengths computes this: it knows no bias and no dropout, and takes
     neighbours in the packing for neighbours in the text."""
     half = q.dtype in (torch.bfloat16, torch.float16) and q.shape[3] % 8 == 0 and q.shape[3] <= 256
-    kind = pattern.kind in ("full", "causal") or (pattern.kind == "local" and packing.gapless)
-    return half and kind and score_bias is None and not dropout
+    kind = scope.pattern.kind
+    known = kind in ("full", "causal") or (kind == "local" and packing.gapless)
+    return half and known and scope.score_bias is None and not scope.dropout
 
 
 def varlen(q: Tensor, k: Tensor, v: Tensor, packing: Packing, pattern: Pattern) -> Tensor:

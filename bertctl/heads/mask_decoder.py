@@ -9,6 +9,7 @@ from bertctl.encoder.block import Block
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder, EncoderOutput
 from bertctl.encoder.kernels import attend
+from bertctl.encoder.scope import Scope
 
 STEPS = 2
 
@@ -43,7 +44,8 @@ def asked(layer: Block, encoder: Encoder, states: Tensor, before: Tensor, key_ma
     q, k = encoder.position.rotate(attention.queries(states), attention.keys(before), pattern.is_local)
     v = attention.value(before).unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
     score_bias = encoder.position.score_bias(attention.queries, attention.keys)
-    context = attend(q, k, v, key_mask, pattern, score_bias, attention.dropout if layer.training else 0.0)
+    scope = Scope(key_mask, pattern, score_bias, attention.dropout if layer.training else 0.0)
+    context = attend(q, k, v, scope)
     mixed = attention.output(context.transpose(1, 2).flatten(2))
     hidden = layer.attention_norm(states + layer.dropout(mixed))
     return layer.feed_forward_norm(hidden + layer.dropout(layer.feed_forward(hidden)))

@@ -13,6 +13,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.kernels import KERNELS, KERNELS_OF, choose_kernel, reference
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import build_position
+from bertctl.encoder.scope import Scope
 
 B, H, T, D = 3, 2, 11, 4
 FULL = Pattern()
@@ -105,7 +106,7 @@ def attention_row_by_row(q, k, v, mask, pattern):
 def test_reference_is_the_formula(pattern, padding):
     q, k, v = inputs(torch.float64)
     mask = mask_of(padding)
-    context, weights = reference(q, k, v, mask, pattern, None, 0.0)
+    context, weights = reference(q, k, v, Scope(mask, pattern))
     tolerance = 1e-6 if pattern.is_linear else 1e-12  # feature maps are float32 in every precision
     np.testing.assert_allclose(context.detach(), attention_row_by_row(q, k, v, mask, pattern), atol=tolerance)
     looks = torch.tensor([[may_look(pattern, i, j) for j in range(T)] for i in range(T)])
@@ -137,7 +138,7 @@ def layer(position, dtype, dropout=0.0):
 def test_kernels_agree_with_the_reference(kernel, pattern, position, dtype, tolerance):
     if pattern.is_linear and position in ("bucketed", "disentangled"):
         with pytest.raises(ValueError, match="no scores to bias"):
-            KERNELS[kernel](*inputs(dtype), None, pattern, lambda q, k, away: q, 0.0)
+            KERNELS[kernel](*inputs(dtype), Scope(None, pattern, lambda q, k, away: q))
         return
     for padding in MASKS:
         results = []
@@ -146,7 +147,7 @@ def test_kernels_agree_with_the_reference(kernel, pattern, position, dtype, tole
             given = inputs(precision)
             q, k = place.rotate(given[0], given[1], pattern.is_local)
             bias = place.score_bias(attention.queries, attention.keys)
-            context = choice(q, k, given[2], mask_of(padding), pattern, bias, 0.0)
+            context = choice(q, k, given[2], Scope(mask_of(padding), pattern, bias))
             context = context[0] if isinstance(context, tuple) else context
             context.float().square().sum().backward()
             trained = [*given, *place.parameters()]
@@ -161,21 +162,21 @@ def test_kernels_agree_with_the_reference(kernel, pattern, position, dtype, tole
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if p.is_local], ids=str)
 def test_blocks_are_the_same_in_any_stretches(pattern, length, monkeypatch):
     q, k, v = (x.detach() for x in inputs(torch.float32))
-    expected = KERNELS["explicit_blocks"](q, k, v, mask_of("ragged"), pattern, None, 0.0)
+    expected = KERNELS["explicit_blocks"](q, k, v, Scope(mask_of("ragged"), pattern))
     monkeypatch.setattr(blocks, "STRETCH_TOKENS", length)
-    assert torch.equal(KERNELS["explicit_blocks"](q, k, v, mask_of("ragged"), pattern, None, 0.0), expected)
+    assert torch.equal(KERNELS["explicit_blocks"](q, k, v, Scope(mask_of("ragged"), pattern)), expected)
 
 
 @pytest.mark.parametrize(("kernel", "pattern"), CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_row_with_no_key_gives_zeros(kernel, pattern, dtype):
     given = inputs(dtype)
-    context = KERNELS[kernel](*given, mask_of("empty row"), pattern, None, 0.0)
+    context = KERNELS[kernel](*given, Scope(mask_of("empty row"), pattern))
     context.float().square().sum().backward()
     assert (context[0] == 0).all()
     assert (context[2] != 0).any(dim=-1).all()
     assert all((x.grad[0] == 0).all() for x in given)
-    left = KERNELS[kernel](*inputs(dtype), mask_of("left"), pattern, None, 0.0)
+    left = KERNELS[kernel](*inputs(dtype), Scope(mask_of("left"), pattern))
     blind = torch.tensor([not any(may_look(pattern, i, j) for j in range(5, T)) for i in range(T)])
     assert ((left[0] == 0).all(dim=-1) == blind).all()
 
@@ -185,7 +186,7 @@ def test_large_scores_stay_finite(kernel, pattern):
     q, k, v = (100.0 * x.detach() for x in inputs(torch.bfloat16))
     for given in (q, k, v):
         given.requires_grad_()
-    context = KERNELS[kernel](q, k, v, mask_of("left"), pattern, None, 0.0)
+    context = KERNELS[kernel](q, k, v, Scope(mask_of("left"), pattern))
     context.float().sum().backward()
     assert all(torch.isfinite(x).all() for x in (context, q.grad, k.grad, v.grad))
 
@@ -196,8 +197,8 @@ def test_dropout_leaves_the_mean(kernel, pattern):
     q, k, v = (x.detach() for x in inputs(torch.float32))
     torch.manual_seed(0)
     many = [x.repeat(400, 1, 1, 1) for x in (q, k, v)]
-    context = KERNELS[kernel](*many, None, pattern, None, 0.3).unflatten(0, (400, B))
-    without = KERNELS[kernel](q, k, v, None, pattern, None, 0.0)
+    context = KERNELS[kernel](*many, Scope(None, pattern, dropout=0.3)).unflatten(0, (400, B))
+    without = KERNELS[kernel](q, k, v, Scope(None, pattern))
     assert not torch.allclose(context[0], without, atol=1e-2)
     assert (context.mean(dim=0) - without).abs().max() < 0.25
 
@@ -233,6 +234,6 @@ def test_the_work_grows_linearly_with_the_length(kind):
         q, k, v = (torch.randn(1, 1, tokens, 8, requires_grad=True) for _ in range(3))
         kernel = "explicit_blocks" if kind == "local" else "feature_map"  # torch does not count the fused kernel's work
         with FlopCounterMode(display=False) as counter:
-            KERNELS[kernel](q, k, v, None, pattern, None, 0.0).sum().backward()
+            KERNELS[kernel](q, k, v, Scope(None, pattern)).sum().backward()
         counts.append(counter.get_total_flops())
     assert 1.9 <= counts[1] / counts[0] <= 2.2

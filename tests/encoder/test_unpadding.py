@@ -11,6 +11,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder
 from bertctl.encoder.kernels import reference
 from bertctl.encoder.patterns import Pattern
+from bertctl.encoder.scope import Scope
 from bertctl.encoder.unpadding import Places, attend_packed, find_packing, fits_varlen, varlen
 
 T = 11
@@ -203,23 +204,23 @@ def test_attention_over_texts_of_any_length_is_given_the_texts(pattern, monkeypa
     packing = find_packing(MASK, 2)
     q, k, v = torch.randn(3, 1, 2, int(MASK.sum()), 8, generator=torch.Generator().manual_seed(2))
     got = varlen(q, k, v, packing, pattern)
-    want = reference(*(packing.to_rows(x) for x in (q, k, v)), MASK, pattern, None, 0.0)[0]
+    want = reference(*(packing.to_rows(x) for x in (q, k, v)), Scope(MASK, pattern))[0]
     torch.testing.assert_close(got, packing.from_rows(want), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(got, attend_packed(q, k, v, packing, pattern, None, 0.0), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(got, attend_packed(q, k, v, packing, Scope(None, pattern)), atol=1e-5, rtol=1e-5)
 
 
 def test_attention_over_texts_of_any_length_is_not_asked_for_what_it_cannot_do():
     texts, gaps = find_packing(MASK, 2), find_packing(GAPS, 2)
     q = torch.zeros(1, 2, 9, 64, dtype=torch.bfloat16)
-    assert fits_varlen(q, texts, Pattern("local"), None, 0.0)
-    assert fits_varlen(q, gaps, Pattern("causal"), None, 0.0)
-    assert not fits_varlen(q, gaps, Pattern("local"), None, 0.0)
-    assert not fits_varlen(q, texts, Pattern("local_global"), None, 0.0)
-    assert not fits_varlen(q, texts, Pattern("linear"), None, 0.0)
-    assert not fits_varlen(q, texts, Pattern(), None, 0.1)
-    assert not fits_varlen(q, texts, Pattern(), lambda q, k, away: q, 0.0)
-    assert not fits_varlen(q.float(), texts, Pattern(), None, 0.0)
-    assert not fits_varlen(q[..., :4], texts, Pattern(), None, 0.0)
+    assert fits_varlen(q, texts, Scope(None, Pattern("local")))
+    assert fits_varlen(q, gaps, Scope(None, Pattern("causal")))
+    assert not fits_varlen(q, gaps, Scope(None, Pattern("local")))
+    assert not fits_varlen(q, texts, Scope(None, Pattern("local_global")))
+    assert not fits_varlen(q, texts, Scope(None, Pattern("linear")))
+    assert not fits_varlen(q, texts, Scope(None, Pattern(), dropout=0.1))
+    assert not fits_varlen(q, texts, Scope(None, Pattern(), lambda q, k, away: q))
+    assert not fits_varlen(q.float(), texts, Scope(None, Pattern()))
+    assert not fits_varlen(q[..., :4], texts, Scope(None, Pattern()))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="variable-length attention runs on CUDA only")
@@ -231,7 +232,7 @@ def test_attention_over_texts_of_any_length_on_a_gpu(pattern):
     results = []
     for compute in (
         varlen,
-        lambda *a: packing.from_rows(reference(*map(packing.to_rows, a[:3]), mask, a[4], None, 0)[0]),
+        lambda *a: packing.from_rows(reference(*map(packing.to_rows, a[:3]), Scope(mask, a[4]))[0]),
     ):
         q, k, v = (x.clone().requires_grad_() for x in given)
         context = compute(q, k, v, packing, pattern)
