@@ -41,6 +41,8 @@ CASES = (
     *(Case(f"label texts, {order}", "label", ("pipeline_label",), {"order": order}) for order in ("sorted", "mixed")),
     Case("embed texts, sorted", "embed", ("sentence_transformers_embed",), {"order": "sorted"}),
     Case("tokenize", "tokenize", ("tokenizers_raw", "datasets_map"), {}),
+    Case("build examples", "build_pairs", ("datasets_group",), {"second_segment": "none"}),
+    Case("start-up, --help", "start_up", ("transformers_start_up",), {}),
 )
 
 

@@ -171,6 +171,7 @@ def arguments(job: Row, steps: int) -> Any:
 def run(job: Row) -> Row:
     """{"value", "seconds", "cpu_seconds"}."""
     import transformers
+    from torch.utils.data import SequentialSampler
 
     began, busy = time.perf_counter(), time.process_time()
     transformers.set_seed(job["seed"])  # of the new head, before Trainer sets it again
@@ -200,6 +201,8 @@ def run(job: Row) -> Row:
         data_collator=collator,
         compute_metrics=judged,
     )
+    # by length, the Trainer would also predict in an order of its own, and scores would compare other rows' labels
+    trainer._get_eval_sampler = SequentialSampler
     trainer.train()
     trainer.compute_metrics = None  # test is judged below
     logits = trainer.predict(inputs["test"]).predictions

@@ -26,7 +26,7 @@ RECIPE = Path(__file__).with_suffix(".yaml")
 TRAINER = Path(__file__).with_name("quality_trainer.py")
 RATES = (2e-4, 5e-4, 1e-3)
 """The Trainer's; 1e-4 is BERT's own for 768 dimensions and batches of 256."""
-SHARES = (1 / 6, 1 / 4, 1 / 3, 1 / 2, 1.0)
+SHARES = (1 / 12, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 1.0)
 OURS = {"mini": (2e-3, 0.06), "small": (1e-3, 0.04)}
 """By size: peak rate, standard deviation of fresh weights (about 1 / root of the width)."""
 WARM_UP, TIMED = 4, 16  # steps of the timing runs
@@ -110,14 +110,13 @@ class Race:
         return found
 
     def run(self) -> Row:
-        """Turn by turn; then our larger shares, only as far as they are needed."""
+        """Turn by turn: a run of theirs, then larger and larger shares of ours until one is as good as their best."""
         theirs, ours = [], []
-        for rate, share in zip(RATES, SHARES, strict=False):
+        shares = iter(SHARES)
+        for rate in RATES:
             theirs.append(self.theirs(rate))
-            ours.append(self.ours(share))
-        best = min(theirs, key=lambda row: row["held_out"]["value"])
-        for share in SHARES[len(RATES) :]:
-            if reached(ours, best) is None:
+            best = min(theirs, key=lambda row: row["held_out"]["value"])
+            while reached(ours, best) is None and (share := next(shares, None)):
                 ours.append(self.ours(share))
         return {"theirs": theirs, "ours": ours, "best": best, "reached": reached(ours, best)}
 

@@ -1,11 +1,12 @@
 """The work done by bertctl."""
 
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, labelled, lines, run, tokens_a_step
+from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, helped, labelled, lines, run, tokens_a_step
 
 TRAIN_TEXTS, TEST_TEXTS = 1024, 64
 
@@ -184,5 +185,24 @@ def tokenize(options: dict[str, Any], work: Path) -> dict[str, Any]:
     return {"rate": (work / "corpus.jsonl").stat().st_size / 1e6 / seconds, "unit": "MB/s"}
 
 
+def build_pairs(options: dict[str, Any], work: Path) -> dict[str, Any]:
+    """From the folder of tokens to the folder of examples, with the audit, which imports the code of masking."""
+    import bertctl.pretrain.masking  # noqa: F401  before the clock starts, as the other side's imports
+    from bertctl.artifacts.shards import TokenShards
+    from bertctl.build_pairs.config import BuildPairsSection
+    from bertctl.build_pairs.run import run as stage
+
+    tree = {"tokens": work / "tokenize", "sequence_length": TOKENS, "second_segment": options["second_segment"]}
+    with tempfile.TemporaryDirectory() as out:
+        began = time.perf_counter()
+        stage(BuildPairsSection(**tree), out=Path(out) / "pairs", seed=0)
+        seconds = time.perf_counter() - began
+    return {"rate": TokenShards(work / "tokenize").num_tokens / 1e6 / seconds, "unit": "M tokens/s"}
+
+
+def start_up(options: dict[str, Any], work: Path) -> dict[str, Any]:
+    return helped([sys.executable, "-m", "bertctl", "--help"])
+
+
 if __name__ == "__main__":
-    run({f.__name__: f for f in (prepare, pretrain, finetune, label, embed, tokenize)})
+    run({f.__name__: f for f in (prepare, pretrain, finetune, label, embed, tokenize, build_pairs, start_up)})

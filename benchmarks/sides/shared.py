@@ -3,6 +3,8 @@
 import csv
 import json
 import resource
+import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -58,6 +60,16 @@ class Marks:
     def rate(self, items_a_step: float, first: int, last: int) -> float:
         """Items a second from the end of step `first` to the end of step `last`."""
         return items_a_step * (last - first) / (self.times[last - 1] - self.times[first - 1])
+
+
+def helped(command: list[str]) -> dict[str, object]:
+    """How often a second a command can tell how it is used: the median of seven."""
+    seconds = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - began)
+    return {"rate": 1 / statistics.median(seconds), "unit": "starts/s"}
 
 
 def run(functions: dict[str, Callable[..., dict[str, object]]]) -> None:
