@@ -59,13 +59,9 @@ def predict(
     loaded = load_model(folder)
     tokenizer = preprocessor(folder, loaded.model.config)
     output = decided(loaded, folder, task, output)
+    refuse_unused(output, pooling, normalize)
     if output == "embeddings":
         loaded = embedder(loaded, folder, pooling)
-    elif pooling is not None or normalize is not None:
-        option = "pooling" if pooling is not None else "normalize"
-        raise BertctlError(
-            f"{option}: belongs to embeddings, and {output} are asked for", hint="--output embeddings gives them"
-        )
     with runtimes.start(precision) as runtime:
         loaded.model.to(runtime.device).eval()
         limits = limits_for(max_length, DataSection(long_text=long_text), loaded)
@@ -89,6 +85,15 @@ def decided(loaded: Loaded, folder: Path, task: str | None, output: Output) -> O
             hint=f"bertctl finetune --task image_classification --model {folder} --data FOLDER",
         )
     return output
+
+
+def refuse_unused(output: Output, pooling: str | None, normalize: bool | None) -> None:
+    """Errors: BertctlError for an option of embeddings where something else is given."""
+    for option, value in (("pooling", pooling), ("normalize", normalize)):
+        if value is not None and output != "embeddings":
+            raise BertctlError(
+                f"{option}: belongs to embeddings, and {output} are asked for", hint="--output embeddings gives them"
+            )
 
 
 def embedder(loaded: Loaded, folder: Path, pooling: str | None) -> Loaded:
