@@ -14,7 +14,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, raise_problems
 from bertctl.heads.model import Model
-from bertctl.variants.resize import even_layers
+from bertctl.variants.resize import even_layers, of_own_kind
 
 LAYERS = "encoder.layers."
 WORDS = "encoder.embeddings.word.weight"
@@ -90,7 +90,8 @@ def start_from_teacher(model: Model, teacher: Model, layer_map: Sequence[int] | 
 
 
 def checked_map(layer_map: Sequence[int] | None, teacher: EncoderConfig, student: EncoderConfig) -> list[int]:
-    """The map as given, else evenly spread. Errors: BertctlError if it does not fit the two encoders."""
+    """The map as given, else evenly spread, over layers whose attention is of the student's kind where there are such.
+    Errors: BertctlError if it does not fit the two encoders."""
     have, want = teacher.num_hidden_layers, student.num_hidden_layers
     if layer_map is None and want > have:
         raise BertctlError(
@@ -98,7 +99,7 @@ def checked_map(layer_map: Sequence[int] | None, teacher: EncoderConfig, student
             hint="name a smaller student, or a checkpoint to start from",
         )
     if layer_map is None:
-        return even_layers(have, want)
+        return of_own_kind(even_layers(have, want), teacher, student)
     outside = [number for number in layer_map if not 1 <= number <= have]
     problems = [f"layer_map: got layer {number}, expected the teacher's 1..{have}" for number in outside]
     if len(layer_map) != want:

@@ -53,7 +53,9 @@ def build_student(
 def student_config(spec: str | StudentSection, teacher: EncoderConfig) -> EncoderConfig | None:
     """The teacher's config with what `spec` says put in its place; None if `spec` names a checkpoint."""
     if spec == HALF:
-        return dataclasses.replace(teacher, num_hidden_layers=max(1, teacher.num_hidden_layers // 2))
+        layers = max(1, teacher.num_hidden_layers // 2)
+        groups = min(teacher.num_hidden_groups, layers)
+        return dataclasses.replace(teacher, num_hidden_layers=layers, num_hidden_groups=groups)
     section = named_section(spec) if isinstance(spec, str) else spec
     if section is None:
         return None

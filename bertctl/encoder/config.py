@@ -134,6 +134,10 @@ class EncoderConfig:
         """The group that layer number `layer` (the first is 0) is in; groups are as even as they can be."""
         return layer * self.num_hidden_groups // self.num_hidden_layers
 
+    def attention_of(self, layer: int) -> AttentionKind:
+        """What layer number `layer` (the first is 0) sees."""
+        return self.attention[layer % len(self.attention)]
+
 
 def check_attention(config: EncoderConfig) -> None:
     """Raise ValueError if the fields for attention and relative positions do not fit each other."""

@@ -71,5 +71,5 @@ def places(tokens: int, like: Tensor) -> Tensor:
 
 def layer_patterns(config: EncoderConfig) -> tuple[Pattern, ...]:
     """The pattern of each layer: the kinds that `config.attention` lists, over and over."""
-    patterns = [Pattern(kind, config.attention_window_tokens, config.global_every_tokens) for kind in config.attention]
-    return tuple(patterns[layer % len(patterns)] for layer in range(config.num_hidden_layers))
+    kinds = map(config.attention_of, range(config.num_hidden_layers))
+    return tuple(Pattern(kind, config.attention_window_tokens, config.global_every_tokens) for kind in kinds)

@@ -72,7 +72,7 @@ def to_hf(config: EncoderConfig) -> Fields | None:
     if config.attention != ("full", *["local"] * (every - 1)) or config.pooling not in ("cls", "mean"):
         return None
     theirs = {ours: name for name, ours in KINDS.items()}
-    kinds = [theirs[config.attention[layer % every]] for layer in range(config.num_hidden_layers)]
+    kinds = [theirs[config.attention_of(layer)] for layer in range(config.num_hidden_layers)]
     fields = {name: getattr(config, name) for name in SAME_NAME}
     fields |= {name: getattr(config, ours) for name, ours in RENAMED.items()}
     fields |= {"global_attn_every_n_layers": every, "layer_types": kinds, "decoder_bias": True}

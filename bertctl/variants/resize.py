@@ -4,11 +4,12 @@ Width: a wider tensor repeats the narrower one (unit i is a copy of unit i mod n
 share, so that for whole multiples the wider model computes what the narrower one did. The shares are uneven, drawn by
 seed, since equal copies would get equal gradients and stay equal. Narrower: the first units.
 Source: Net2Net, arXiv:1511.05641; bert2BERT, arXiv:2110.07143.
-Depth: the stack is repeated on top of itself (arXiv:1906.02337), or layers are left out evenly.
+Depth: the stack is repeated on top of itself (arXiv:1906.02337), or layers are left out evenly; where kinds of
+attention take turns, a layer starts from the nearest one of its own kind.
 Shapes: n old size, m new size of a dimension, P places.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -49,7 +50,7 @@ def resized(
     """
     refuse_other_kinds(source.config, config)
     model, have = Model(config, heads), source.state_dict()
-    layers = layer_sources(source.config.num_hidden_layers, config.num_hidden_layers)
+    layers = layer_sources(source.config, config)
     generator = torch.Generator().manual_seed(seed)
     fresh = []
     with torch.no_grad():
@@ -83,9 +84,11 @@ def refuse_other_kinds(old: EncoderConfig, new: EncoderConfig) -> None:
     raise_problems(problems, hint="only sizes can be changed when a checkpoint is made larger or smaller")
 
 
-def layer_sources(old: int, new: int) -> list[int]:
+def layer_sources(old: EncoderConfig, new: EncoderConfig) -> list[int]:
     """Which old layer (from 0) each new one starts from."""
-    return [layer % old for layer in range(new)] if new > old else [layer - 1 for layer in even_layers(old, new)]
+    have, want = old.num_hidden_layers, new.num_hidden_layers
+    layers = [1 + layer % have for layer in range(want)] if want > have else even_layers(have, want)
+    return [number - 1 for number in of_own_kind(layers, old, new)]
 
 
 def even_layers(old: int, new: int) -> list[int]:
@@ -94,6 +97,17 @@ def even_layers(old: int, new: int) -> list[int]:
     For 12 and 6 that is 1, 3, 5, 8, 10, 12, the choice of DistilBERT's released extraction script.
     """
     return [1] if new == 1 else [1 + round(i * (old - 1) / (new - 1)) for i in range(new)]
+
+
+def of_own_kind(layers: Sequence[int], old: EncoderConfig, new: EncoderConfig) -> list[int]:
+    """`layers` (from 1), but for a new layer whose attention is of another kind than that old one's the nearest old one
+    of its kind, of two equally near the earlier: a layer has learnt to look through its window, and with the base of
+    rotary positions that goes with it."""
+    chosen = []
+    for number, place in enumerate(layers):
+        alike = [n + 1 for n in range(old.num_hidden_layers) if old.attention_of(n) == new.attention_of(number)]
+        chosen.append(min(alike, key=lambda one: abs(one - place)) if alike else place)
+    return chosen
 
 
 def source_name(name: str, layers: list[int]) -> str:

@@ -68,6 +68,27 @@ def test_a_student_with_all_layers_computes_what_the_teacher_computes():
     assert torch.equal(teacher(ids).last_hidden_state, student(ids).last_hidden_state)
 
 
+def test_layers_with_windows_start_from_layers_with_windows():
+    teacher = teacher_of(num_hidden_layers=8, attention=("full", "local", "local"))
+    student = build("half", teacher)
+    assert student.layer_map == [1, 3, 6, 7]  # evenly it is 1, 3, 6, 8, and the eighth has a window
+    name = "attention.query.weight"
+    own, have = student.model.state_dict(), teacher.state_dict()
+    assert torch.equal(own[f"{LAYERS}3.{name}"], have[f"{LAYERS}6.{name}"])
+    other = build(StudentSection(num_hidden_layers=4, attention=("causal",)), teacher)
+    assert other.layer_map == [1, 3, 6, 8]
+
+
+def test_half_of_layers_in_groups_has_no_more_groups_than_layers():
+    teacher = teacher_of(layer_sharing="all", num_hidden_groups=3, embedding_size=8)
+    student = build("half", teacher)
+    assert (student.layer_map, student.model.config.num_hidden_groups) == ([1, 4], 2)
+    assert not student.fresh
+    name, have = "feed_forward.up.weight", teacher.state_dict()
+    for layer, source in enumerate((0, 3)):
+        assert torch.equal(student.model.state_dict()[f"{LAYERS}{layer}.{name}"], have[f"{LAYERS}{source}.{name}"])
+
+
 def test_a_given_map_is_followed():
     teacher = teacher_of()
     student = build("half", teacher, layer_map=[4, 2]).model.state_dict()

@@ -8,7 +8,7 @@ import torch
 from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
-from bertctl.variants.resize import even_layers, layer_sources, resized, shares, stretched
+from bertctl.variants.resize import even_layers, layer_sources, of_own_kind, resized, shares, stretched
 
 SMALL = EncoderConfig(
     vocab_size=40,
@@ -77,14 +77,47 @@ def test_shares_of_the_copies_of_a_unit_add_up_to_one():
 
 
 def test_a_deeper_model_repeats_the_stack_and_a_shallower_one_skips_evenly():
-    assert layer_sources(2, 5) == [0, 1, 0, 1, 0]
-    assert layer_sources(12, 6) == [0, 2, 4, 7, 9, 11]
     source = Model(SMALL, {})
     deep, _ = resized(source, dataclasses.replace(SMALL, num_hidden_layers=4), {}, seed=0)
     for layer, twin in zip(deep.encoder.layers[2:], source.encoder.layers, strict=True):
         assert torch.equal(layer.attention.query.weight, twin.attention.query.weight)
     again, _ = resized(deep, SMALL, {}, seed=0)
     assert torch.equal(again.encoder.layers[1].feed_forward.up.weight, source.encoder.layers[1].feed_forward.up.weight)
+
+
+WINDOWS = {"attention": ("full", "local", "local")}
+
+
+@pytest.mark.parametrize(
+    ("attention", "old", "new", "expected"),
+    [
+        (("full",), 2, 5, [0, 1, 0, 1, 0]),
+        (("full",), 12, 6, [0, 2, 4, 7, 9, 11]),
+        (("full", "local", "local"), 12, 6, [0, 2, 4, 6, 8, 11]),  # 7 has a window, 9 has none
+        (("full", "local", "local"), 22, 11, [0, 2, 4, 6, 8, 10, 12, 14, 17, 18, 20]),
+        (("full", "local"), 2, 5, [0, 1, 0, 1, 0]),
+        (("full", "local", "local"), 4, 6, [0, 1, 2, 3, 1, 1]),
+    ],
+)
+def test_layers_start_from_the_nearest_of_their_own_kind(attention, old, new, expected):
+    before, after = (dataclasses.replace(SMALL, attention=attention, num_hidden_layers=n) for n in (old, new))
+    found = layer_sources(before, after)
+    assert found == expected
+    period = len(attention)
+    assert [attention[place % period] for place in found] == [attention[layer % period] for layer in range(new)]
+
+
+def test_a_layer_whose_kind_is_new_starts_from_the_place_that_it_has():
+    full, local = (dataclasses.replace(SMALL, attention=(kind,), num_hidden_layers=4) for kind in ("full", "local"))
+    assert of_own_kind([1, 4], full, dataclasses.replace(local, num_hidden_layers=2)) == [1, 4]
+
+
+def test_a_shallower_model_takes_layers_of_its_own_kinds():
+    source = Model(dataclasses.replace(SMALL, **WINDOWS, num_hidden_layers=8), {})
+    small, fresh = resized(source, dataclasses.replace(SMALL, **WINDOWS, num_hidden_layers=4), {}, seed=0)
+    assert fresh == []
+    for layer, number in zip(small.encoder.layers, (1, 3, 6, 7), strict=True):
+        assert torch.equal(layer.attention.query.weight, source.encoder.layers[number - 1].attention.query.weight)
 
 
 def test_longer_tables_keep_what_there_was():
