@@ -8,7 +8,6 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from bertctl import signals
@@ -41,15 +40,8 @@ SPLITS = dict(
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    """8 x 8 pixels each as PNG in a folder a class."""
-    folder, data = tmp_path_factory.mktemp("digits"), load_digits()
-    for split, numbers in SPLITS.items():
-        for i in numbers:
-            place = folder / split / str(data.target[i])
-            place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray((data.images[i] * 255 / 16).round().astype(np.uint8)).save(place / f"{i:04d}.png")
-    return folder
+def digits(write_digits, tmp_path_factory):
+    return write_digits(tmp_path_factory.mktemp("digits"), SPLITS)
 
 
 @pytest.fixture(scope="module")

@@ -41,16 +41,8 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    """8 x 8 pixels each, 16 shades of grey, as PNG in a folder a class."""
-    folder = tmp_path_factory.mktemp("digits")
-    for split, ids in PARTS.items():
-        for name in range(10):
-            (folder / split / str(name)).mkdir(parents=True)
-        for i in ids:
-            shades = (DIGITS.images[i] * 255 / 16).round().astype(np.uint8)
-            Image.fromarray(shades).save(folder / split / str(DIGITS.target[i]) / f"{i:04d}.png")
-    return folder
+def digits(write_digits, tmp_path_factory):
+    return write_digits(tmp_path_factory.mktemp("digits"), PARTS)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from bertctl import signals
 from bertctl.errors import BertctlError, Stopped
@@ -45,14 +44,9 @@ def _no_signal():
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    """1,000 digits of 8 x 8 pixels as PNG, half of them in a folder of their own."""
-    folder = tmp_path_factory.mktemp("digits")
-    (folder / "more").mkdir()
-    for i, shades in enumerate(load_digits().images[:1000]):
-        pixels = (shades * 255 / 16).round().astype(np.uint8)
-        Image.fromarray(pixels).save(folder / f"{'more/' if i % 2 else ''}{i:04d}.png")
-    return folder
+def digits(write_digits, tmp_path_factory):
+    """1,000 digits, half of them one folder deeper."""
+    return write_digits(tmp_path_factory.mktemp("digits"), {"": range(0, 1000, 2), "more": range(1, 1000, 2)})
 
 
 @pytest.fixture(scope="module")

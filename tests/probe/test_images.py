@@ -7,7 +7,6 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -25,22 +24,14 @@ from bertctl.tasks.table import TASKS
 from bertctl.variants.config import EncoderSection, encoder_config
 from bertctl.variants.hf import save_model
 
-DIGITS = load_digits()
 TASK = TASKS["image_classification"]
 SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48}
 SPLITS = {"train": range(200), "dev": range(200, 260), "test": range(260, 360)}
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    """8 x 8 pixels each as PNG in a folder a class."""
-    folder = tmp_path_factory.mktemp("digits")
-    for split, numbers in SPLITS.items():
-        for i in numbers:
-            place = folder / split / str(DIGITS.target[i])
-            place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray((DIGITS.images[i] * 255 / 16).round().astype(np.uint8)).save(place / f"{i:04d}.png")
-    return folder
+def digits(write_digits, tmp_path_factory):
+    return write_digits(tmp_path_factory.mktemp("digits"), SPLITS)
 
 
 @pytest.fixture(scope="module")
