@@ -20,7 +20,7 @@ from bertctl.encoder.patches import PatchEmbeddings
 from bertctl.encoder.patterns import Pattern, layer_patterns
 from bertctl.encoder.positions import build_position
 from bertctl.encoder.sharing import build_layers
-from bertctl.encoder.unpadding import Packing, find_packing
+from bertctl.encoder.unpadding import Packing, few_different, find_packing
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Encoder(nn.Module):
             states = [spread(states[-1], places, shape)]
         elif packing is not None:
             states = [packing.unpack(state) for state in (states if output_hidden_states else states[-1:])]
-        if key_mask is not None and (packing is None or places is not None):
+        if key_mask is not None:
             states = [state.masked_fill(~key_mask.unsqueeze(-1), 0.0) for state in states]
         return EncoderOutput(
             last_hidden_state=states[-1],
@@ -121,10 +121,13 @@ class Encoder(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """One layer; under gradient checkpointing its inside is computed again in the backward pass, not kept."""
         rows = places if places is None or packing is None else packing.rows_of(places)
+        rows = rows if rows is None else few_different(rows)
         given = (hidden, key_mask, self.position, pattern, want_weights, rows, packing)
         if self.gradient_checkpointing and self.training:
-            return checkpoint(layer, *given, use_reentrant=False)
-        return layer(*given)
+            hidden, weights = checkpoint(layer, *given, use_reentrant=False)
+        else:
+            hidden, weights = layer(*given)
+        return hidden if places is None else hidden[: len(places)], weights
 
 
 def spread(rows: Tensor, places: Tensor, shape: Sequence[int]) -> Tensor:

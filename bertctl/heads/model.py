@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder, EncoderOutput
 from bertctl.encoder.init import initialise
+from bertctl.encoder.unpadding import few_different
 from bertctl.heads.mask_decoder import MaskDecoder
 from bertctl.heads.pooling import POOLINGS, build_pooler
 from bertctl.heads.table import HEADS, MaskedLMHead
@@ -119,7 +120,7 @@ class Model(nn.Module):
         """Summed cross-entropy of `masked_logits` for labels [N], in less time and memory."""
         head = self.heads["masked_lm"]
         assert isinstance(head, MaskedLMHead)
-        return head.loss(self._rows(output, positions), self.encoder.embeddings.word.weight, labels)
+        return head.loss(self._rows(output, few_different(positions)), self.encoder.embeddings.word.weight, labels)
 
     def masked_pixels(self, pixel_values: Tensor, hidden_patches: Tensor) -> Tensor:
         """Images as the model draws them [B, channels, height, width] from their visible patches.

@@ -12,10 +12,11 @@ from bertctl.encoder.encoder import Encoder
 from bertctl.encoder.kernels import reference
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.scope import Scope
-from bertctl.encoder.unpadding import Places, attend_packed, find_packing, fits_varlen, varlen
+from bertctl.encoder.unpadding import Places, attend_packed, few_sizes, find_packing, fits_varlen, varlen
 
 T = 11
 MASK = torch.tensor([[1] * T, [1] * 6 + [0] * 5, [0] * T, [1] + [0] * 10, [0] * 4 + [1] * 7]).bool()
+MORE = torch.arange(T) < torch.tensor([11, 11, 9, 4, 2])[:, None]  # 37 tokens, whose products have 38 rows
 GAPS = torch.tensor([[1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 1], [1] * 10 + [0]]).bool()
 ATTENTION = (("full",), ("causal", "local"), ("local_global",), ("linear", "causal_linear"), ("local", "full"))
 CASES = [
@@ -58,7 +59,7 @@ def measured(model, mask, padded, monkeypatch, seed=0, **asked):
     return states.detach(), {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("mask", [MASK, GAPS], ids=["texts", "gaps"])
+@pytest.mark.parametrize("mask", [MASK, MORE, GAPS], ids=["texts", "more rows than tokens", "gaps"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(("attention", "position", "relative", "place"), CASES)
 def test_states_and_gradients_are_those_of_the_padded_batch(
@@ -77,14 +78,40 @@ def test_states_and_gradients_are_those_of_the_padded_batch(
         torch.testing.assert_close(gradient, others[name], atol=bound * max(scale, 1e-2), rtol=0, msg=name)
 
 
-def test_layers_meet_real_tokens_only(monkeypatch):
+@pytest.mark.parametrize(("mask", "count"), [(MASK, 25), (MORE, 38)])
+def test_layers_meet_real_tokens_and_few_others(monkeypatch, mask, count):
     monkeypatch.setattr(unpadding, "LEAST_PADDING", 0.0)
     model, rows = encoder(), []
     for layer in model.layers:
         for part in (layer.attention.output, layer.feed_forward.up):
             part.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
-    model(ids(MASK), MASK)
-    assert rows == [MASK.sum().item()] * 4
+    model(ids(mask), mask)
+    assert rows == [count] * 4
+    rows.clear()
+    model(ids(mask), mask, places=torch.arange(mask.numel())[mask.flatten()][:25])
+    assert rows == [count, count, 25, 25]
+
+
+def test_few_sizes_by_hand():
+    """At most five binary digits before the zeros: 33 = 100001 becomes 34, 1000 = 1111101000 becomes 1024."""
+    assert [few_sizes(n) for n in (0, 1, 31, 32, 33, 37, 65, 1000, 3401, 4096)] == [
+        *(0, 1, 31, 32, 34, 38, 68, 1024, 3456, 4096)
+    ]
+    sizes = {n: few_sizes(n) for n in range(1, 8193)}
+    assert all(n <= size <= n * 17 / 16 for n, size in sizes.items())
+    assert len({size for size in sizes.values() if size > 512}) == 64  # 16 for each doubling
+
+
+def test_as_many_places_as_there_are_few_sizes_of(monkeypatch):
+    """37 places are computed as 38 rows; what comes back, and every gradient, is that of the 37."""
+    model = encoder()
+    places = torch.arange(MORE.numel())[MORE.flatten()].flip(0)
+    want, others = measured(model, MORE, True, monkeypatch)
+    got, gradients = measured(model, MORE, False, monkeypatch, places=places)
+    torch.testing.assert_close(got[MORE], want[MORE], atol=1e-5, rtol=1e-5)
+    assert not got[~MORE].any()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, others[name], atol=1e-5, rtol=1e-4, msg=name)
 
 
 def test_all_states_are_in_rows_again(monkeypatch):

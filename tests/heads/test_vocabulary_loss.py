@@ -66,6 +66,19 @@ def test_rows_without_a_label_cost_nothing():
     assert not bias.grad.any()
 
 
+@pytest.mark.parametrize("rows_of_product", [20, 2048])
+def test_rows_past_the_labels_count_for_nothing(monkeypatch, rows_of_product):
+    monkeypatch.setattr(module, "ROWS_OF_PRODUCT", rows_of_product)
+    (ours, labels), (theirs, _) = inputs(torch.float32), inputs(torch.float64)
+    loss = vocabulary_loss(*ours, labels[:33])
+    expected = plain(theirs[0][:33], *theirs[1:], labels[:33])
+    loss.backward()
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad.double(), other.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_gradients_reach_only_what_is_trained():
     (rows, weight, bias), labels = inputs(torch.float32)
     weight.requires_grad_(False)
