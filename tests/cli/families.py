@@ -61,6 +61,7 @@ FAMILIES = {
     "transformer": Family({"name": "transformer"}),
     "free": Family(
         {
+            "name": "bert",
             **DEEP,
             "position": "rotary",
             "norm": "rms",
