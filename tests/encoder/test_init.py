@@ -30,7 +30,7 @@ def fresh(heads=HEADS, **changes):
 
 LAYER = "encoder.layers.2."
 EXPECTED = {  # of the tensors in the order of NAMES
-    "normal": [S * KEPT] * 8,
+    "normal": [S * KEPT] * 7 + [KEPT / math.sqrt(WIDTH)],
     "depth_scaled": [S * KEPT] * 3
     + [S * KEPT / math.sqrt(6)] * 2
     + [S * KEPT, S * KEPT / math.sqrt(6), KEPT / math.sqrt(WIDTH)],
@@ -39,7 +39,7 @@ EXPECTED = {  # of the tensors in the order of NAMES
     + [
         math.sqrt(2 / n) for n in (2 * WIDTH, INNER + WIDTH, 2 * WIDTH, INNER + WIDTH, 2 * WIDTH, 2 * WIDTH, WIDTH + 40)
     ],
-    "small_embedding": [1e-4 / math.sqrt(3)] + [S * KEPT] * 7,
+    "small_embedding": [1e-4 / math.sqrt(3)] + [S * KEPT] * 6 + [KEPT / math.sqrt(WIDTH)],
 }
 NAMES = [
     "encoder.embeddings.word",
@@ -78,16 +78,18 @@ def test_what_is_told_is_what_is_drawn(scheme):
 
 
 def test_the_default_draws_the_very_weights_it_always_drew():
-    """Old recipes keep their weights: numbers of one truncated normal in the order of the modules, nothing between."""
+    """Old recipes keep their weights: truncated normal numbers in the order of the modules, nothing between; only what says
+    labels has got a deviation of its own."""
     ours, theirs = (Model(config(), HEADS) for _ in range(2))
     torch.manual_seed(11)
     for part in (ours.encoder, ours.pooler, ours.heads):
         initialise(part, config())
     torch.manual_seed(11)
     for part in (theirs.encoder, theirs.pooler, theirs.heads):
-        for module in part.modules():
+        for name, module in part.named_modules():
             if isinstance(module, (nn.Linear, nn.Embedding)):
-                nn.init.trunc_normal_(module.weight, std=S, a=-2 * S, b=2 * S)
+                std = WIDTH**-0.5 if name.endswith("output") and part is theirs.heads else S
+                nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
     for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         assert torch.equal(mine, other), name
 
