@@ -14,10 +14,10 @@ one output place, `width` that of a table. Every normal distribution is cut at t
 
 Biases are 0 and norm weights 1. What goes back into the residual sum is `attention.output` and `feed_forward.down`;
 depth_scaled draws the dense layers before the outputs of heads (`transform`) likewise, as ModernBERT's code does.
-Sources: normal, the code of google-research/bert but for the labels; depth_scaled, Megatron-LM (arXiv:1909.08053) and the code of
-ModernBERT (arXiv:2412.13663); fan_in, "Efficient BackProp" (LeCun et al., 1998), section 4.6, which T5's code follows;
-xavier, Glorot and Bengio (2010), with tables as in tensor2tensor, the code of arXiv:1706.03762; small_embedding,
-github.com/BlinkDL/SmallInitEmb, which needs a norm after the embeddings.
+Sources: normal, the code of google-research/bert, but for the labels; depth_scaled, Megatron-LM (arXiv:1909.08053) and
+the code of ModernBERT (arXiv:2412.13663); fan_in, "Efficient BackProp" (LeCun et al., 1998), section 4.6, which T5's
+code follows; xavier, Glorot and Bengio (2010), with tables as in tensor2tensor, the code of arXiv:1706.03762;
+small_embedding, github.com/BlinkDL/SmallInitEmb, which needs a norm after the embeddings.
 """
 
 from collections.abc import Callable, Iterator

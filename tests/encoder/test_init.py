@@ -78,8 +78,8 @@ def test_what_is_told_is_what_is_drawn(scheme):
 
 
 def test_the_default_draws_the_very_weights_it_always_drew():
-    """Old recipes keep their weights: truncated normal numbers in the order of the modules, nothing between; only what says
-    labels has got a deviation of its own."""
+    """Old recipes keep their weights: truncated normal numbers in the order of the modules, nothing between; only what
+    says labels has got a deviation of its own."""
     ours, theirs = (Model(config(), HEADS) for _ in range(2))
     torch.manual_seed(11)
     for part in (ours.encoder, ours.pooler, ours.heads):
