@@ -42,34 +42,34 @@ def test_reached_is_the_shortest_run_at_or_below_the_mark():
 
 
 @pytest.mark.parametrize(
-    ("losses", "more"),
+    ("losses", "turns_expected", "reached"),
     [
-        ((5.0, 4.5, 4.2, 4.0, 3.9), []),
-        ((6.0, 5.5, 5.0, 4.4, 4.2), [0.5]),
-        ((6.0, 5.8, 5.5, 5.0, 4.4), [0.5, 1.0]),
+        ((5.0, 4.5, 4.2, 4.0, 3.9, 3.8), "totot", True),
+        ((6.5, 5.5, 5.0, 4.6, 4.4, 4.2), "tootooot", True),
+        ((6.5, 5.5, 5.0, 4.9, 4.8, 4.7), "tootoooot", False),
     ],
 )
-def test_larger_shares_only_as_far_as_needed(race, monkeypatch, losses, more):
-    """The Trainer's best is 4.5."""
+def test_larger_shares_only_as_far_as_needed(race, monkeypatch, losses, turns_expected, reached):
+    """The Trainer's losses are 6.0, 4.5 and 6.0: after each, ours goes on until it is as good as the best of them."""
     import time_to_quality
 
     turns, said = [], dict(zip(time_to_quality.SHARES, losses, strict=True))
 
     def theirs(self, rate):
-        turns.append(("theirs", rate))
+        turns.append("t")
         return row(120.0, 4.5 if rate == 5e-4 else 6.0) | {"rate": rate}
 
     def ours(self, share):
-        turns.append(("ours", share))
+        turns.append("o")
         return row(120.0 * share, said[share]) | {"share": share}
 
     monkeypatch.setattr(time_to_quality.Race, "theirs", theirs)
     monkeypatch.setattr(time_to_quality.Race, "ours", ours)
     found = race.run()
-    assert [side for side, _ in turns[:6]] == ["theirs", "ours"] * 3
-    assert [share for side, share in turns[6:]] == more
+    assert "".join(turns) == turns_expected
     assert found["best"]["rate"] == 5e-4
-    assert found["reached"] is not None
+    assert (found["reached"] is not None) is reached
+    assert [ours["share"] for ours in found["ours"]] == list(time_to_quality.SHARES[: turns.count("o")])
 
 
 def test_steps_come_from_the_measured_pace(race, monkeypatch):

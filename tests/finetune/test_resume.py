@@ -27,7 +27,7 @@ run(section, out=Path(sys.argv[2]), seed=3)
 
 @pytest.fixture(scope="module")
 def section(make_section, sentences):
-    training = {"evaluate_every_steps": EVALUATE, "save_every_steps": SAVE, "optimizer": {"lr": 3e-3}}
+    training = {"evaluate_every_steps": EVALUATE, "save_every_steps": SAVE, "optimizer": {"lr": 1e-3}}
     data = {"path": str(sentences)}
     return make_section(steps=STEPS, task="ner", data=data, training=training, dropout=0.1, patience=20)
 
