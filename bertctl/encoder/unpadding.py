@@ -31,7 +31,7 @@ with the 67% of random order 0.45 (0.43), of 6 x 384 0.47 (0.43). Not measured o
 def few_sizes(count: int) -> int:
     """The next number from `count` on that has no more than five binary digits before its zeros: at most a sixteenth
     more, and few different ones. On a processor oneDNN compiles a product for each number of rows, in about 0.5 ms and
-    half a megabyte, and keeps 1,024 of them. Peak of 64 steps of tiny 1,180 MiB -> 850, of 34 of mini 1,500 -> 1,230."""
+    half a megabyte, and keeps 1,024. Peak of 64 steps of tiny: 1,180 MiB -> 850, of 34 of mini 1,500 -> 1,230."""
     step = 1 << max(0, count.bit_length() - 5)
     return -(-count // step) * step
 
