@@ -195,15 +195,15 @@ def compare(name: str, options: argparse.Namespace) -> Row:
     common = {"kind": task.kind, "model": str(options.model.absolute()), "data": str((folder / "data").absolute())}
     common |= {"max_length": task.max_length, "epochs": options.epochs or task.epochs, "lr": task.lr}
     common |= {"batch_size": 32, "threads": options.threads, "out": str(folder.absolute())}
-    runs: dict[str, list[Row]] = {side: [] for side in SIDES}
+    runs: dict[str, list[Row]] = {side: [] for side in ("bertctl", *(options.peer or SIDES[1:]))}
     for seed in range(options.seeds):
-        for side in SIDES:
+        for side in runs:
             runs[side].append(measure(side, common | {"seed": seed}))
             print(f"{name}, seed {seed}, {side}: {runs[side][-1]}", file=sys.stderr, flush=True)
     half = statistics.fmean((run["high"] - run["low"]) / 2 for run in runs["bertctl"])
     summary = {side: summarise(found) for side, found in runs.items()}
     own = summary["bertctl"]
-    for side in SIDES[1:]:
+    for side in list(runs)[1:]:
         summary[side]["difference"] = own["mean"] - summary[side]["mean"]
         summary[side]["within"] = abs(summary[side]["difference"]) <= half
         summary[side]["times_as_fast"] = summary[side]["seconds"] / own["seconds"]
@@ -243,6 +243,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True, help="a checkpoint of BERT kind, as a folder")
     parser.add_argument("--out", type=Path, required=True, help="where runs and results go")
     parser.add_argument("--task", choices=TASKS, action="append", help="one task; may be given again; all if not given")
+    parser.add_argument("--peer", choices=SIDES[1:], action="append", help="beside one of the two; both if not given")
     parser.add_argument("--train", type=int, help="at most so many examples of each split")
     parser.add_argument("--epochs", type=int, help="in place of each task's own")
     parser.add_argument("--seeds", type=int, default=3)
