@@ -9,6 +9,7 @@ used.
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -44,9 +45,10 @@ def _kept(x: Tensor, keep: Tensor, scale: float) -> Tensor:
 
 
 def random_levels(x: Tensor) -> Tensor:
-    """Random int16 in the shape of `x`, all values equally likely, from torch's generator."""
-    words = torch.empty(-(-x.numel() // LANES), dtype=torch.int64, device=x.device)
-    return words.random_(-(2**63), None).view(torch.int16)[: x.numel()].view(x.shape)
+    """Random int16 in the shape of `x`, all values equally likely: numbers of SFC64, whose seed torch's generator draws."""
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    words = np.random.SFC64(seed).random_raw(-(-x.numel() // LANES))
+    return torch.from_numpy(words.view(np.int16))[: x.numel()].view(x.shape)
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:

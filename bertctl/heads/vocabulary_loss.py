@@ -31,8 +31,8 @@ class _VocabularyLoss(torch.autograd.Function):
         d_rows = torch.empty_like(rows)
         for start in range(0, len(rows), ROWS_OF_PRODUCT):
             part = slice(start, start + ROWS_OF_PRODUCT)
-            scores = rows[part] @ weight.t()
-            total += _to_gradient(scores, bias, labels[part])
+            scores = torch.addmm(bias.to(rows.dtype), rows[part], weight.t())  # as one pass, a tenth of the whole less
+            total += _to_gradient(scores, labels[part])
             if any(ctx.needs_input_grad):
                 torch.mm(scores, weight, out=d_rows[part])
                 ones = scores.new_ones(1, len(scores))  # this product is 10 times as fast as a sum over rows
@@ -52,15 +52,15 @@ def _plus(total: Tensor, part: Tensor) -> Tensor:
     return total.float().add_(part)
 
 
-def _to_gradient(scores: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
-    """The summed loss of scores [N, V] + bias [V], which become softmax(scores) - 1 at the label: its gradient."""
+def _to_gradient(scores: Tensor, labels: Tensor) -> Tensor:
+    """The summed loss of scores [N, V], which become softmax(scores) - 1 at the label: its gradient."""
     total = torch.zeros((), dtype=torch.float64, device=scores.device)
     step = ROWS_OF_SOFTMAX if scores.device.type == "cpu" else ROWS_OF_PRODUCT
     scores[len(labels) :] = 0  # rows that nothing is asked of
     for start in range(0, len(labels), step):
         wanted = labels[start : start + step, None]
         piece = scores[start : start + len(wanted)]
-        exact = piece + bias  # float32
+        exact = piece.float()
         shares = exact.softmax(dim=-1)
         log_sum = exact.amax(dim=-1) - shares.amax(dim=-1).log()  # the largest share is never too small to tell
         total += (log_sum - exact.gather(1, wanted).squeeze(1)).sum()
