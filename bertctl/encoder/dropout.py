@@ -2,9 +2,9 @@
 
 PyTorch draws a float for every element there; here a 64-bit random word serves four elements, and an element is
 dropped by clearing its bits, which in bf16 takes a third of the time of a multiplication by zeros and ones. Forward and
-backward over 2048 x 3072 elements, one thread: float32 59 ms -> 25, bf16 44 -> 10, of which the numbers are 5 and were
-37. As before the mask is a pure function of the state of torch's generator. On other devices PyTorch's own kernel is
-used.
+backward over 2048 x 3072 elements, one thread: float32 59 ms -> 25, bf16 44 -> 10, of which the numbers
+are 5 and were 37. As before the mask is a pure function of the state of torch's generator. On other devices PyTorch's
+own kernel is used.
 """
 
 from typing import Any
@@ -45,7 +45,8 @@ def _kept(x: Tensor, keep: Tensor, scale: float) -> Tensor:
 
 
 def random_levels(x: Tensor) -> Tensor:
-    """Random int16 in the shape of `x`, all values equally likely: numbers of SFC64, whose seed torch's generator draws."""
+    """Random int16 in the shape of `x`, all values equally likely: numbers of SFC64, whose seed comes from torch's
+    generator: 4.1 ms for 3.1 million elements, 7.8 with that one's own."""
     seed = int(torch.empty((), dtype=torch.int64).random_())
     words = np.random.SFC64(seed).random_raw(-(-x.numel() // LANES))
     return torch.from_numpy(words.view(np.int16))[: x.numel()].view(x.shape)

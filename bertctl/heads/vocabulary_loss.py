@@ -31,7 +31,7 @@ class _VocabularyLoss(torch.autograd.Function):
         d_rows = torch.empty_like(rows)
         for start in range(0, len(rows), ROWS_OF_PRODUCT):
             part = slice(start, start + ROWS_OF_PRODUCT)
-            scores = torch.addmm(bias.to(rows.dtype), rows[part], weight.t())  # as one pass, a tenth of the whole less
+            scores = torch.addmm(bias.to(rows.dtype), rows[part], weight.t())  # one pass less than a sum
             total += _to_gradient(scores, labels[part])
             if any(ctx.needs_input_grad):
                 torch.mm(scores, weight, out=d_rows[part])
