@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -16,7 +17,9 @@ from bertctl.text.sentences import Splitter, split_sentences
 from bertctl.text.tokenizer import Tokenizer
 
 CHARACTERS_PER_BATCH = 1 << 20
+CHARACTERS_ENCODED_AT_ONCE = 1 << 18  # several to a batch, so that most are encoded while others are written
 Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -57,7 +60,7 @@ def write_documents(
     language: str,
 ) -> None:
     """Split, encode and write; a sentence without a piece (control characters only, say) leaves nothing."""
-    for batch in _batches(documents, lambda document: len(document.text)):
+    for batch in _batches(documents, lambda document: len(document.text), CHARACTERS_PER_BATCH):
         sentences = [split_sentences(document.text, splitter, language) for document in batch]
         if tokenizer.algorithm.blanks_in_pieces:
             sentences = [_behind_blanks(document) for document in sentences]
@@ -73,13 +76,13 @@ def _behind_blanks(sentences: list[str]) -> list[str]:
 
 
 def _encoded(sentences: list[str], tokenizer: Tokenizer, tally: Tally) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Ids and word starts of each sentence, in batches: the library takes some 200 bytes a piece while it works.
+    """Ids and word starts of each sentence, in batches: the library takes some 200 bytes a piece while it works. It
+    works in threads of its own, meanwhile the batch before is written.
 
     What is done to arrays is done to a whole batch; sentence by sentence it cost a fifth of the encoding.
     """
-    for batch in _batches(sentences, len):
+    for encoded in _ahead(tokenizer.encode_ids, _batches(sentences, len, CHARACTERS_ENCODED_AT_ONCE)):
         signals.check("writing tokens")
-        encoded = tokenizer.encode_ids(batch)
         bounds = np.cumsum([0, *map(len, encoded)])
         ids = np.concatenate(encoded)
         starts = tokenizer.word_starts(ids, begins=bounds[:-1][np.diff(bounds) > 0])
@@ -89,14 +92,27 @@ def _encoded(sentences: list[str], tokenizer: Tokenizer, tally: Tally) -> Iterat
         yield from ((ids[a:b], starts[a:b]) for a, b in pairwise(bounds.tolist()))
 
 
-def _batches(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """Runs of items that together reach CHARACTERS_PER_BATCH."""
+def _ahead(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+    """`work` of each item in order, done in a thread for the next item while the last result is used."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pending: Future[Made] | None = None
+        for item in items:
+            following = pool.submit(work, item)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
+
+
+def _batches(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Runs of items that together reach `most`."""
     batch: list[Item] = []
     total = 0
     for item in items:
         batch.append(item)
         total += size(item)
-        if total >= CHARACTERS_PER_BATCH:
+        if total >= most:
             yield batch
             batch, total = [], 0
     if batch:
