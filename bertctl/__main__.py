@@ -1,6 +1,17 @@
-"""`python -m bertctl`, which torchrun needs."""
+"""The command `bertctl`, and `python -m bertctl`, which torchrun needs."""
 
-from bertctl.cli.app import main
+import sys
+
+
+def main() -> None:
+    """Load the command line and run it; a Ctrl-C while it loads ends without a traceback, as later."""
+    try:
+        from bertctl.cli import app
+    except KeyboardInterrupt:
+        print("bertctl: stopped by SIGINT", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    app.main()
+
 
 if __name__ == "__main__":
     main()

@@ -24,11 +24,11 @@ def note(text: str) -> None:
 
 
 def _tell(text: str, end: str) -> None:
-    """To whoever watches; that nobody does any more (`2>&1 | head`) is no reason to end a run. Of several ranks the
-    first one speaks for all; how a rank fails is an error, which is told elsewhere."""
+    """To whoever watches; that nobody does any more (`2>&1 | head`), or that the disk of a log is full, is no reason to
+    end a run. Of several ranks the first one speaks for all; how a rank fails is an error, which is told elsewhere."""
     if os.environ.get("RANK", "0") != "0":
         return
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         print(text, file=sys.stderr, end=end, flush=True)
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -94,15 +94,29 @@ def main(arguments: list[str] | None = None) -> None:
     # torch's threads wait asleep, not spinning: beside one other busy process the demo's training step took 2 to 10
     # times as long with spinning threads, and on an idle machine about 10% less (docs/experiments.md)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     code = _guarded(given)
-    with contextlib.suppress(OSError, ValueError):
+    try:
         sys.stderr.flush()
+    except (OSError, ValueError):
+        _to_nowhere(sys.stderr)
     if code == 0 and sys.stdout is not None:
         code = _flush()
     sys.exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """With `2>&-` Python has no stderr, and prints on stdout what is meant for it; and the next file that is opened
+    gets its number, and with it what C libraries complain about."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - for the whole process
 
 
 def _guarded(given: list[str]) -> int:
@@ -136,7 +150,7 @@ def _say(error: BaseException, lines: list[str], code: int, verbose: bool) -> in
     from bertctl.recipe.redact import redact
 
     trace = "".join(traceback.format_exception(error)).splitlines() if verbose else []
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # nobody reads it, or its disk is full; the exit code still tells
         for line in (*trace, *lines):
             print(clean(redact(line)), file=sys.stderr)  # noqa: T201
     return code
@@ -172,7 +186,7 @@ def _flush() -> int:
     except BrokenPipeError:
         return _quiet_pipe()
     except OSError as error:
-        _to_nowhere()
+        _to_nowhere(sys.stdout)
         fault = f"stdout: {os.strerror(error.errno or 0)}"
         return _say(error, [f"error: {fault}"], 3, verbose=False)
     return 0
@@ -180,11 +194,11 @@ def _flush() -> int:
 
 def _quiet_pipe() -> int:
     """`| head` has read enough: that is success (decided), also for shells with `pipefail`."""
-    _to_nowhere()
+    _to_nowhere(sys.stdout)
     return 0
 
 
-def _to_nowhere() -> None:
-    """Python flushes stdout once more at its end, and must not complain there."""
+def _to_nowhere(stream: TextIO) -> None:
+    """Python flushes its streams once more at its end, and must not complain there."""
     with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

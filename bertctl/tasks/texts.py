@@ -121,13 +121,15 @@ def framed(parts: Sequence[Sequence[int]], tokenizer: Tokenizer) -> tuple[list[i
 
 
 def fit(parts: list[list[int]], room: int) -> list[list[int]]:
-    """Texts cut at their ends to `room` pieces together, always taking from the longer one (of equals, the second).
+    """One or two texts cut at their ends to `room` pieces together, as if piece by piece, and each time from the longer
+    one (of equals, the second).
 
     Errors: BertctlError if not even one piece of each fits.
     """
     if room < len(parts):
         raise BertctlError(f"got room for {room} word pieces, expected at least {len(parts)}; use a longer max_length")
-    lengths = [len(part) for part in parts]
-    while sum(lengths) > room:
-        lengths[max(range(len(lengths)), key=lambda place: (lengths[place], place))] -= 1
-    return [part[:length] for part, length in zip(parts, lengths, strict=True)]
+    if len(parts) == 1:
+        return [parts[0][:room]]
+    first, second = parts
+    kept = min(len(first), max(room - len(second), (room + 1) // 2))
+    return [first[:kept], second[: room - kept]]

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -168,6 +169,31 @@ def test_work_goes_on_when_nobody_reads_its_notes(tmp_path):
     assert done.stdout == "0\n"
     assert (tmp_path / "t" / "manifest.json").exists()
     assert (tmp_path / "result.json").read_text().startswith("{")
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_without_a_stderr_results_stay_alone_on_stdout_and_exit_codes_hold(tmp_path, stderr):
+    (tmp_path / "r.yaml").write_text("workdir: w\npretrain: {}\n")
+    command = f"{sys.executable} -m bertctl pretrain"
+    script = f"{command} r.yaml --dry-run --json {stderr} >result.json; echo $?; {command} none.yaml {stderr}; echo $?"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "PYTHONPATH": HERE},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "0\n2\n"
+    assert json.loads((tmp_path / "result.json").read_text())["workdir"] == "w"
+
+
+def test_ctrl_c_while_the_command_line_loads_ends_without_a_traceback(tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    path = os.pathsep.join([str(tmp_path), HERE])
+    done = run("recipes", capture_output=True, text=True, env={"PYTHONPATH": path})
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "bertctl: stopped by SIGINT\n")
 
 
 def test_a_full_disk_behind_stdout_is_told():

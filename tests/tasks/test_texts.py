@@ -18,6 +18,7 @@ def test_fit_equals_the_rule_of_bert(first: int, second: int, room: int) -> None
     while len(expected_a) + len(expected_b) > room:  # google-research/bert, _truncate_seq_pair
         (expected_a if len(expected_a) > len(expected_b) else expected_b).pop()
     assert fit([a, b], room) == [expected_a, expected_b]
+    assert fit([a], room) == [a[:room]]
 
 
 @pytest.mark.parametrize(
