@@ -1,5 +1,7 @@
 """Masking: what may never happen, the shares that must, and that a mask depends on nothing but its example."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -84,6 +86,20 @@ def test_every_place_is_chosen_equally_often():
     counts = chosen.sum(axis=0)[1:41]
     expected = 20_000 * 6 / 40
     assert abs(counts - expected).max() < 5 * np.sqrt(expected * (1 - 6 / 40))
+
+
+@pytest.mark.parametrize(("count", "probability"), [(5, 0.4), (6, 0.5), (4, 0.75)])
+def test_places_are_drawn_without_replacement(count, probability):
+    """Every set of so many different places comes equally often; with replacement some would be drawn twice, and sets
+    would be smaller (as in ELECTRA's released code, which draws from a categorical distribution)."""
+    ids, eligible, starts = examples([count] * 4000, count + 2)
+    _, chosen = draw(ids, eligible, starts, probability=probability)
+    size = round(probability * count)
+    assert (chosen.sum(axis=1) == size).all()
+    sets, found = np.unique(chosen @ 2 ** np.arange(count + 2), return_counts=True)  # one number for each set
+    expected = 4000 / math.comb(count, size)
+    assert len(sets) == math.comb(count, size)
+    assert abs(found - expected).max() < 5 * np.sqrt(expected)
 
 
 def test_a_mask_depends_on_seed_epoch_and_example_only():

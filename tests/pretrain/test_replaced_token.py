@@ -86,6 +86,47 @@ def test_samples_follow_the_softmax():
     assert sampled(torch.tensor([[0.0, -1e9]]), torch.tensor([1 - 2**-24])).item() == 0
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("probability", [0.15, 0.9])
+def test_masked_places_are_drawn_without_replacement(probability, section, data):
+    """The generator is asked once for each place that is masked, and no other token can be replaced."""
+    masking = {"probability": probability, "mask_share": 1.0, "random_share": 0.0}
+    chosen = section(encoder=ENCODER, objective={"name": "replaced_token"}, masking=masking)
+    objective = build_objective(chosen, data, seed=1)
+    batches = make_batches(chosen, data, steps=1, seed=1, runtime=CPU, sampled=True)
+    batch = batches.held_out(data.held_out, np.arange(len(data.held_out)))
+    ids, places, special = (
+        batch["input_ids"],
+        batch["masked_positions"],
+        torch.tensor(sorted(data.tokenizer.special_ids)),
+    )
+    assert len(places.unique()) == len(places) == len(batch["draws"].unique())
+    masked = torch.zeros(ids.numel(), dtype=torch.bool).index_fill(0, places, True).view_as(ids)
+    ordinary = masked | (batch["attention_mask"] & ~torch.isin(ids, special))
+    budgets = (probability * ordinary.sum(dim=1)).round().clamp(min=1)
+    assert torch.equal(masked.sum(dim=1), budgets.long())
+    assert (ids[masked] == data.tokenizer.mask_id).all()
+    assert not torch.isin(batch["labels"], special).any()
+    _, _, replaced = objective.logits(batch)
+    assert replaced.any()
+    assert not replaced[~masked[batch["attention_mask"]]].any()
+
+
+@torch.no_grad()
+def test_rows_that_pad_the_vocabulary_are_never_drawn(section, data):
+    """Not even by the highest numbers that are drawn, at which the last row of a softmax would be taken."""
+    chosen = section(encoder=ENCODER, objective={"name": "replaced_token"}, pad_vocab_to_multiple_of=64)
+    objective, words = build_objective(chosen, data, seed=1), data.tokenizer.vocab_size
+    batches = make_batches(chosen, data, steps=1, seed=1, runtime=CPU, sampled=True)
+    batch = batches.held_out(data.held_out, np.arange(len(data.held_out)))
+    guesses, _, _ = objective.logits(batch)
+    assert words < guesses.shape[1] == 64
+    assert not guesses.softmax(dim=-1)[:, words:].any()
+    assert sampled(guesses, torch.full((len(guesses),), 1 - 2**-24)).max() < words
+    for model in (objective.model, objective.generator):
+        assert not model.encoder.embeddings.word.weight[words:].any()
+
+
 def test_draws_are_a_function_of_the_example_and_its_epoch():
     ids, epochs = np.array([7, 8, 7]), np.array([0, 0, 1])
     draws = uniform_draws(ids, epochs, 16, seed=3)

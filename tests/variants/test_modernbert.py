@@ -1,5 +1,6 @@
 """What only ModernBERT has: two spellings of its config.json, texts of many windows, refusals."""
 
+import dataclasses
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.variants.hf import load_model
 from bertctl.variants.modernbert import COMMON, from_hf, to_hf
+from bertctl.variants.resize import resized
 
 RELEASED = {  # the fields of the released base model that say what it computes, at a tiny size
     "attention_bias": False,
@@ -65,6 +67,28 @@ def test_windows_in_a_long_text_are_those_of_transformers(tmp_path):
     mask = torch.arange(400)[None] < torch.tensor([[400], [250]])
     expected = theirs(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     assert (ours(ids, mask).last_hidden_state - expected)[mask].abs().max().item() <= 1e-5
+
+
+@torch.no_grad()
+def test_another_base_at_a_longer_length_is_that_of_transformers(tmp_path):
+    """As its authors went from 1,024 tokens to 8,192: the same weights, a larger base in the layers that see all."""
+    torch.manual_seed(0)
+    made = RELEASED | {"initializer_range": 0.2}
+    short = transformers.ModernBertModel(
+        transformers.ModernBertConfig(**made | {"max_position_embeddings": 32, "global_rope_theta": 10_000.0})
+    )
+    short.save_pretrained(tmp_path)
+    theirs = transformers.ModernBertModel(transformers.ModernBertConfig(**made)).eval()
+    theirs.load_state_dict(short.state_dict())
+    source = load_model(tmp_path).model
+    longer = dataclasses.replace(source.config, max_position_embeddings=512, rope_theta=160_000.0)
+    ours = resized(source, longer, {}, seed=0)[0].eval()
+    ids = torch.randint(4, 61, (2, 300))
+    expected = theirs(input_ids=ids).last_hidden_state
+    assert (ours(ids).last_hidden_state - expected).abs().max().item() <= 1e-5
+    longer = dataclasses.replace(longer, rope_theta=10_000.0)
+    other = resized(source, longer, {}, seed=0)[0].eval()
+    assert (other(ids).last_hidden_state - expected).abs().max().item() > 0.1
 
 
 @pytest.mark.parametrize("fault", ["missing", "cut"])

@@ -1,6 +1,7 @@
 """A wider model computes what the narrower one did; layers and places come from where they are said to."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -131,13 +132,45 @@ def test_longer_tables_keep_what_there_was():
     assert torch.equal(stretched(table, 5, "interpolate"), table[:5])
 
 
-def test_a_stretched_model_computes_the_same_for_short_inputs():
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
+def test_a_stretched_model_computes_the_same_for_short_inputs(position):
     torch.manual_seed(0)
-    source = Model(SMALL, HEADS)
-    model, _ = resized(source, dataclasses.replace(SMALL, max_position_embeddings=50), HEADS, seed=0)
+    source = Model(dataclasses.replace(SMALL, position=position), HEADS)
+    longer = dataclasses.replace(source.config, max_position_embeddings=50)
+    model, fresh = resized(source, longer, HEADS, seed=0)
+    assert fresh == []
     for mine, theirs in zip(outputs(model), outputs(source), strict=True):
         assert torch.equal(mine, theirs)
     assert model(torch.ones(1, 50, dtype=torch.long)).last_hidden_state.shape == (1, 50, 16)
+
+
+def test_a_new_base_of_rotary_positions_changes_the_angles_and_no_weight():
+    """Place times base^(-2i / D), up to the new length; layers with a window keep the base of their own."""
+    torch.manual_seed(0)
+    short = dataclasses.replace(SMALL, position="rotary", attention=("full", "local"), local_rope_theta=100.0)
+    source = Model(short, HEADS)
+    longer = dataclasses.replace(short, max_position_embeddings=50, rope_theta=160_000.0)
+    model, fresh = resized(source, longer, HEADS, seed=0)
+    have = source.state_dict()
+    assert fresh == []
+    assert all(torch.equal(tensor, have[name]) for name, tensor in model.state_dict().items())
+    for name, base in (("", 160_000.0), ("local_", 100.0)):
+        for part in (math.cos, math.sin):
+            table = model.encoder.position.get_buffer(f"{name}{part.__name__}")
+            expected = [[part(place * base ** (-2 * i / 8)) for i in (0, 1, 2, 3)] * 2 for place in range(50)]
+            torch.testing.assert_close(table, torch.tensor(expected), atol=1e-6, rtol=0)
+    assert not torch.allclose(outputs(model)[0], outputs(source)[0], atol=1e-2)
+
+
+def test_a_narrower_model_has_the_first_units():
+    torch.manual_seed(0)
+    source = Model(SMALL, HEADS)
+    narrow = dataclasses.replace(SMALL, hidden_size=8, num_attention_heads=1, intermediate_size=10)
+    model, fresh = resized(source, narrow, HEADS, seed=0)
+    have = source.state_dict()
+    assert fresh == []
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, have[name][tuple(slice(n) for n in tensor.shape)]), name
 
 
 @pytest.mark.parametrize("how", ["tile", "interpolate"])
