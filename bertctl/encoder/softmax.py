@@ -49,8 +49,9 @@ def _blanked(context: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return context
     empty = ~seen(mask)
-    # two passes less over the context, which a GPU would have to be asked for
-    return context if empty.device.type == "cpu" and not empty.any() else context.masked_fill(empty, 0.0)
+    # two passes less over the context; a GPU would have to be asked, and what `describe` traces has no answer
+    known = empty.device.type == "cpu" and type(empty) is Tensor
+    return context if known and not empty.any() else context.masked_fill(empty, 0.0)
 
 
 def seen(mask: Tensor) -> Tensor:
