@@ -146,6 +146,7 @@ def _show(what: str, found: "Description", *, fresh: bool) -> None:
     typer.echo(
         f"\n{what}: {config.num_hidden_layers} layers x {config.hidden_size}, {config.num_attention_heads} heads, "
         f"{_reads(config)}\n"
+        f"saved as: {_saved_as(found.model_type)}\n"
         f"parameters: {total:,} ({parts})\n"
         f"arithmetic: {found.flops_per_token / 1e6:,.1f} MFLOP a token forward, "
         f"{found.training_flops_per_token / 1e6:,.1f} in training, at {found.tokens} tokens\n"
@@ -161,6 +162,11 @@ def _reads(config: "EncoderConfig") -> str:
     size, patch, grey = config.image_size, config.patch_size, config.num_channels == 1
     kind = "images in shades of grey" if grey else "images"
     return f"{kind} of {size} x {size} in patches of {patch} x {patch}, {config.max_position_embeddings:,} tokens"
+
+
+def _saved_as(model_type: str) -> str:
+    """The model_type, and whether transformers knows it."""
+    return "bertctl, which transformers cannot load" if model_type == "bertctl" else model_type
 
 
 def _is_like_first(name: str, shape: tuple[int, ...], found: "Description") -> bool:

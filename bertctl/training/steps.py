@@ -4,6 +4,7 @@ from typing import Any
 
 from bertctl.heads.model import Model
 from bertctl.training.loop import Step
+from bertctl.variants.hf import OWN_TYPE, written_as
 
 
 def due(step: int, every: int | None) -> bool:
@@ -25,7 +26,8 @@ def step_line(step: Step, speed: float) -> dict[str, Any]:
 
 
 def describe(model: Model) -> str:
-    """One phrase about a model."""
+    """One phrase about a model, which says so if transformers cannot load it."""
     config = model.config
     count = sum(p.numel() for p in model.parameters())
-    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {count:,} parameters"
+    own = f" (model_type {OWN_TYPE}, which transformers cannot load)" if written_as(model) == OWN_TYPE else ""
+    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {count:,} parameters{own}"

@@ -20,6 +20,7 @@ from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.init import Draw, fresh_values
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
+from bertctl.variants.hf import written_as
 
 Precision = Literal["float32", "bf16"]
 MASKED_SHARE = 0.15  # of the tokens, which alone go through the masked-LM head; BERT's
@@ -28,12 +29,13 @@ ADAMW_BYTES = 16  # a parameter: float32 weight, gradient and two moments
 
 @dataclass(frozen=True)
 class Description:
-    """`tensors`: (name, shape) of every parameter; `initial` what a fresh one gets; `parameters` by part;
-    `flops_per_token` of a forward pass (a product of [m, k] and [k, n] is 2 m k n); `bytes` of one training step by
-    what they hold."""
+    """`model_type`: what it is saved as; `tensors`: (name, shape) of every parameter; `initial` what a fresh one gets;
+    `parameters` by part; `flops_per_token` of a forward pass (a product of [m, k] and [k, n] is 2 m k n); `bytes` of
+    one training step by what they hold."""
 
     config: EncoderConfig
     heads: dict[str, int]
+    model_type: str
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
     initial: dict[str, str]
     parameters: dict[str, int]
@@ -77,6 +79,7 @@ def describe(
     return Description(
         config=config,
         heads=dict(heads),
+        model_type=written_as(model),
         tensors=tuple(sizes),
         initial=initial,
         parameters=by_part(sizes),

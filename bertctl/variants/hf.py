@@ -122,6 +122,12 @@ def published(model: Model) -> tuple[Family | None, EncoderConfig, frozenset[str
     return family_of(config, heads), config, heads
 
 
+def written_as(model: Model) -> str:
+    """The `model_type` that a model is saved with: a family's, else bertctl's own."""
+    family, _, _ = published(model)
+    return OWN_TYPE if family is None else family.model_type
+
+
 def load_model(
     folder: Path,
     heads: Mapping[str, int] | None = None,

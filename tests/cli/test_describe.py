@@ -38,7 +38,7 @@ def test_a_recipe_is_described_at_its_own_batch_and_length(capsys):
 def test_set_changes_the_recipe_and_options_come_after_it(capsys):
     options = ["--set", "pretrain.encoder.num_hidden_layers=3", "--tokens", 64, "--batch-size", 2, "--json"]
     found = json.loads(call(capsys, "base", *options)[1])
-    assert found["config"]["num_hidden_layers"] == 3
+    assert (found["config"]["num_hidden_layers"], found["model_type"]) == (3, "bert")
     assert (found["tokens"], found["batch_size"]) == (64, 2)
 
 
@@ -51,6 +51,7 @@ def test_a_checkpoint_is_described_with_its_heads_and_each_layer_once(capsys, tm
     assert "encoder.layers.1.attention.query.weight" not in out
     total = sum(p.numel() for p in Model(TINY, {"token": 3}).parameters())
     assert f"parameters: {total:,} (embeddings " in out
+    assert "\nsaved as: bert\n" in out
     assert "at 20 tokens" in out  # no more than the encoder reads
 
 
@@ -87,7 +88,9 @@ def test_replaced_tokens_describe_the_encoder_that_stays(capsys):
 
 def test_a_recipe_says_what_fresh_weights_are_drawn_from(capsys):
     keys = ["--set", "pretrain.encoder.initializer=depth_scaled", "--set", "pretrain.encoder.num_hidden_layers=8"]
-    lines = {line.split()[0]: line.split(None, 1)[1] for line in call(capsys, "base", *keys)[1].splitlines() if line}
+    out = call(capsys, "base", *keys, "--set", "pretrain.encoder.norm_place=pre")[1]
+    lines = {line.split()[0]: line.split(None, 1)[1] for line in out.splitlines() if line}
+    assert "\nsaved as: bertctl, which transformers cannot load\n" in out
     assert lines["encoder.layers.0.attention.query.weight"] == "768 x 768     normal, std 0.02"
     assert lines["encoder.layers.0.attention.output.weight"] == "768 x 768     normal, std 0.005"  # 0.02 / sqrt(16)
     assert lines["encoder.layers.0.attention.output.bias"].split() == ["768", "0"]

@@ -9,6 +9,7 @@ import torch
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.heads.model import Model
+from bertctl.training.steps import describe
 from bertctl.variants.hf import load_model, save_model
 
 AXES = {
@@ -78,6 +79,14 @@ def test_every_combination_loads_as_it_was_saved(position, place, tmp_path):
         before, after = (m(ids, mask).last_hidden_state for m in (model, loaded.model.eval()))
         assert torch.equal(before, after), combination
         assert torch.isfinite(before[mask]).all(), combination
+
+
+def test_it_is_said_before_training_that_transformers_cannot_load_it():
+    """By the line with which every stage starts, which is silent for a family that it can load."""
+    assert describe(model_of({"norm_place": "pre"})).endswith("(model_type bertctl, which transformers cannot load)")
+    plain = model_of({"relative_buckets": 32, "relative_max_distance": 128})
+    assert describe(plain).endswith("cannot load)")  # two heads at once
+    assert describe(Model(plain.config, {"masked_lm": 0})).endswith(" parameters")
 
 
 def test_an_older_file_without_the_new_axes_means_what_it_did(tmp_path):
