@@ -23,6 +23,8 @@ class LengthSection(Section):
 class BuildPairsSection(Section):
     """How documents become training examples."""
 
+    exclusive = (("sequence_length", "phases"),)
+
     tokens: Path | None = None
     """The folder that tokenize wrote; workdir/tokenize if not given."""
     sequence_length: int | None = Field(default=None, ge=8)
@@ -43,9 +45,7 @@ class BuildPairsSection(Section):
     """Share of the documents that training never sees, for its own evaluation."""
 
     @model_validator(mode="after")
-    def _lengths(self) -> Self:
-        if self.sequence_length is not None and self.phases:
-            raise ValueError("give `sequence_length` or `phases`, not both")
+    def _phases_fit(self) -> Self:
         names = [phase.name for phase in self.phases]
         if len(set(names)) < len(names):
             raise ValueError(f"phases have the names {', '.join(names)}, expected each name once")

@@ -57,7 +57,8 @@ def describe(
 def _of_model(name: str) -> dict[str, Any]:
     """What to describe of a checkpoint."""
     from bertctl.artifacts.checkpoint import read_config, resolve_model
-    from bertctl.variants.hf import read_encoder_config, stored_heads
+    from bertctl.variants.config import read_encoder_config
+    from bertctl.variants.hf import stored_heads
 
     folder = resolve_model(name)
     fields = read_config(folder)

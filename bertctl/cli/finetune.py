@@ -7,7 +7,7 @@ import typer
 
 from bertctl.cli.execute import run_stage
 from bertctl.cli.options import DryRun, Json, Out, Recipe, Resume, Set, Verbose, shared
-from bertctl.cli.shortcuts import data_fills, fills, search_fills, task_recipe
+from bertctl.cli.shortcuts import data_fills, fills, length_fills, search_fills, task_recipe
 
 
 def finetune(
@@ -28,7 +28,8 @@ def finetune(
     """Train a checkpoint for a task; with --task alone, as the shipped recipe of the task says."""
     shortcuts = [*fills(("--model", "model", model)), *data_fills(data, named_recipe=recipe is not None)]
     shortcuts += search_fills(search)
-    if recipe is None:
-        shortcuts = [*fills(("--task", "task", task)), *shortcuts]
     name = recipe or task_recipe("finetune", task)
+    if recipe is None:
+        lengths = [] if name is None else length_fills(name, model, set_)
+        shortcuts = [*fills(("--task", "task", task)), *shortcuts, *lengths]
     run_stage("finetune", name, shortcuts, shared(out, set_, dry_run, resume, json), task if recipe else None)

@@ -1,16 +1,20 @@
 """The short forms of commands: what an option or a bare argument means as keys of a recipe. They fill it, no more."""
 
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from bertctl.artifacts.checkpoint import read_config, resolve_model
-from bertctl.cli.shipped import is_recipe, shipped
+from bertctl.cli.recipe import Recipe
+from bertctl.cli.shipped import find_recipe, is_recipe, shipped
+from bertctl.console import note
 from bertctl.errors import BertctlError
 from bertctl.finetune.search_config import SearchSection
 from bertctl.recipe.load import load_recipe, read_document
 from bertctl.recipe.overrides import dotted
 from bertctl.tasks.config import TaskName
+from bertctl.variants.config import read_encoder_config
 
 SOURCES = ("name", "subset", "train", "dev", "test")
 
@@ -73,6 +77,26 @@ def noted_task(model: str | None) -> str | None:
         return None
     task = noted.get("task") if isinstance(noted, dict) else None
     return task if task in get_args(TaskName) else None
+
+
+def length_fills(recipe: str, model: str | None, overrides: Sequence[str] | None) -> list[Fill]:
+    """The length of a shipped recipe, which nobody asked for, as far as a checkpoint here reads: said in one line."""
+    if (
+        model is None
+        or not Path(model).is_dir()
+        or any("max_length" in one.partition("=")[0] for one in overrides or ())
+    ):
+        return []
+    asked = next(section.max_length for section in load_recipe(find_recipe(recipe), Recipe).finetune or ())
+    try:
+        source = resolve_model(model)
+        longest = read_encoder_config(source, read_config(source))[1].max_position_embeddings
+    except BertctlError:
+        return []  # the stage says what is wrong
+    if asked is None or asked <= longest:
+        return []
+    note(f"max_length: {longest} word pieces, which is all that {model} reads ({recipe} has {asked})")
+    return [Fill("--model", "max_length", longest), Fill("--model", "data.overlap_tokens", None)]
 
 
 def task_recipe(stage: str, task: str | None) -> str | None:

@@ -17,8 +17,8 @@ from bertctl.recipe.load import load_recipe
 from bertctl.tasks.preprocessing import preprocessor
 from bertctl.text.extend import same_vocabulary
 from bertctl.training.batching import mix
-from bertctl.variants.config import EncoderSection, preset, unknown
-from bertctl.variants.hf import load_model, read_encoder_config
+from bertctl.variants.config import EncoderSection, preset, read_encoder_config, unknown
+from bertctl.variants.hf import load_model
 from bertctl.variants.table import VARIANTS
 
 HALF = "half"

@@ -24,6 +24,7 @@ from bertctl.tasks.preprocessing import refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
+from bertctl.tasks.texts import refuse_other_texts
 from bertctl.training.batching import Batch
 from bertctl.training.config import TrainingSection
 from bertctl.training.run_folder import RunFolder
@@ -135,6 +136,7 @@ def open_task(section: DistillSection, teacher: Loaded, tokenizer: Any, *, seed:
     asked = section.max_length or teacher.extra.get("max_length")
     length = longest_input(asked, model.config.max_position_embeddings)
     splits = training_data(task, section.data, seed=seed)
+    refuse_other_texts(splits.train, teacher.extra, str(section.teacher), "distill")
     known = teacher.labels if task.classes else None
     if known is not None:
         raise_by_kind(unknown_labels(task, splits.train, known, f"the teacher {section.teacher}"))

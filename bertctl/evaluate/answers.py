@@ -4,7 +4,7 @@ Shapes: B batch, T tokens, E hidden size, N masks, V vocabulary.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from bertctl.tasks.batches import collate, feature_logits
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.task import Features, Limits, Task, TextExample
 from bertctl.tasks.text_windows import encode_windows, mean_over_windows
-from bertctl.tasks.texts import encode_texts, fit, framed
+from bertctl.tasks.texts import encode_texts, fit, framed, refuse_other_texts
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.text.words import word_places
 from bertctl.training.batching import Batch
@@ -158,15 +158,19 @@ class MaskedTokens(Answerer):
 @dataclass
 class TaskLabels(Answerer):
     """The task's own predictions. A text to be labelled word by word is parted as BERT parts it, at blanks and around
-    punctuation, and each word says where it stands; `tokens` of an object are taken as they are."""
+    punctuation, and each word says where it stands; `tokens` of an object are taken as they are. `noted` is what the
+    checkpoint `source` keeps of how its task reads texts."""
 
     task: Task
     labels: list[str]
     settings: dict[str, Any]
+    noted: Mapping[str, Any]
+    source: str
 
     def answers(self, records: Sequence[Record]) -> list[Answer]:
         spans = [self._spans(record) if self.task.head == "token" else None for record in records]
         examples = [self._example(record, found) for record, found in zip(records, spans, strict=True)]
+        refuse_other_texts(examples, self.noted, self.source)
         features = self.task.encode(examples, self.tokenizer, self.labels, self.limits)
         logits = feature_logits(
             self.model,

@@ -127,7 +127,8 @@ def choose(
     if name not in TASKS:
         raise BertctlError(f"{folder}: was made for {name}, so it has no labels to give", hint="--output masks")
     labels = labels_for(TASKS[name], loaded, str(folder))
-    return partial(TaskLabels, task=TASKS[name], labels=labels, settings=settings_of(loaded))
+    said = settings_of(loaded)
+    return partial(TaskLabels, task=TASKS[name], labels=labels, settings=said, noted=loaded.extra, source=str(folder))
 
 
 def answers(answerer: Answerer, records: Iterator[Record], long_text: str | None) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from bertctl.tasks.scores import as_record, is_degenerate, summaries
 from bertctl.tasks.splits import test_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
+from bertctl.tasks.texts import refuse_other_texts
 from bertctl.tasks.values import sorted_labels
 from bertctl.training.runtime import Runtime
 
@@ -36,6 +37,8 @@ def score_task(
     task = TASKS[name]
     heads = [labels_for(task, checkpoint.loaded, checkpoint.name) for checkpoint in checkpoints]
     split, read = test_data(task, section.data, labels=heads[0] if heads else None, seed=seed)
+    for checkpoint in checkpoints:
+        refuse_other_texts(read, checkpoint.loaded.extra, checkpoint.name, "evaluate")
     examples = task.scored(read)
     task = task.fitted(examples)
     for checkpoint, labels in zip(checkpoints[1:], heads[1:], strict=True):

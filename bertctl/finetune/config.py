@@ -33,6 +33,8 @@ class FinetuneTrainingSection(TrainingSection):
 class FinetuneSection(Section):
     """Train an encoder with a head for a task; the dev set picks the weights, the test set is scored once."""
 
+    exclusive = (("folds", "train_fraction", "search"),)
+
     name: str | None = None
     """Name of the output folder below workdir/finetune; the task's name if not given."""
     task: TaskName
@@ -76,11 +78,7 @@ class FinetuneSection(Section):
     """Length, batch, optimizer, bookkeeping."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        ways = {"folds": self.folds, "train_fraction": self.train_fraction, "search": self.search}
-        given = [name for name, value in ways.items() if value]
-        if len(given) > 1:
-            raise ValueError(f"give one of {' and '.join(given)}, not both")
+    def _consistent(self) -> Self:
         if len(set(self.train_fraction)) < len(self.train_fraction):
             raise ValueError("train_fraction: each share may stand there once")
         if self.task != "embedding" and self.embedding != EmbeddingSection():

@@ -14,6 +14,7 @@ from bertctl.tasks.config import DataSection
 from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.task import Features, Limits, Splits, Task
+from bertctl.tasks.texts import pairs_in
 from bertctl.text.tokenizer import Tokenizer
 
 DEFAULT_LENGTH = 512
@@ -50,7 +51,9 @@ class TaskData:
     def noted(self) -> dict[str, Any]:
         """What a checkpoint keeps of how its task reads texts, so that `evaluate` and `predict` read them so too."""
         windows = {"long_text": "windows", "overlap_tokens": self.limits.overlap} if self.limits.windows else {}
-        return {"task": self.task.name, "max_length": self.limits.max_length, **windows}
+        pairs = pairs_in(self.splits.train)
+        read = {} if pairs is None else {"pairs": pairs}
+        return {"task": self.task.name, "max_length": self.limits.max_length, **read, **windows}
 
     @property
     def hashes(self) -> dict[str, str]:

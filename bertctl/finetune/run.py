@@ -40,7 +40,7 @@ from bertctl.training.origin import origin_hash
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.runtime import Runtime
 from bertctl.training.steps import describe
-from bertctl.variants.hf import read_encoder_config
+from bertctl.variants.config import read_encoder_config
 
 if TYPE_CHECKING:
     from bertctl.tasks.task import MakeObjective

@@ -18,7 +18,8 @@ from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
 from bertctl.training.batching import mix
 from bertctl.training.config import TrainingSection
-from bertctl.variants.hf import labels_of, load_model, read_encoder_config, stored_heads
+from bertctl.variants.config import read_encoder_config
+from bertctl.variants.hf import labels_of, load_model, stored_heads
 
 FEWEST_EPOCHS, MOST_EPOCHS, FEWEST_STEPS = 3.0, 20.0, 500
 BASE_RATE, BASE_WIDTH, HIGHEST_RATE = 5e-5, 768, 1e-3

@@ -83,6 +83,8 @@ EVERYTHING = StrategySection()
 class LossSection(Section):
     """What is minimised, where a task's plain loss does not do."""
 
+    exclusive = (("label_smoothing", "focal_gamma"),)  # no published loss has both
+
     class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(ge=0)]] | None = None
     """How much an item of a class counts: by label name (those left out count 1), or `balanced`, which is items /
     (classes * items of the class). The loss is divided by the sum of the weights."""
@@ -90,9 +92,3 @@ class LossSection(Section):
     """Share of the target that is spread over all classes (arXiv:1512.00567)."""
     focal_gamma: float = Field(default=0.0, ge=0)
     """Focal loss, (1 - p)^gamma times the cross-entropy of the right class at probability p (arXiv:1708.02002)."""
-
-    @model_validator(mode="after")
-    def _one_shape(self) -> Self:
-        if self.label_smoothing and self.focal_gamma:
-            raise ValueError("give label_smoothing or focal_gamma, not both: no published loss has both")
-        return self

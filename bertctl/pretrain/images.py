@@ -25,8 +25,7 @@ from bertctl.tasks.image_classification import IMAGES, image_of
 from bertctl.tasks.tables import read_table
 from bertctl.training.batching import Batch, rank_share, step_examples, to_tensors
 from bertctl.training.runtime import Runtime
-from bertctl.variants.config import encoder_config
-from bertctl.variants.hf import read_encoder_config
+from bertctl.variants.config import encoder_config, read_encoder_config
 
 
 @dataclass(frozen=True)

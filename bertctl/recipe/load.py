@@ -5,7 +5,9 @@ of the file.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +17,7 @@ from bertctl.errors import BertctlError, EnvironmentFault, raise_problems
 from bertctl.recipe.overrides import Override, apply_override, dotted, parse_override
 from bertctl.recipe.problems import TypeProblem, type_problems
 from bertctl.recipe.section import Section
-from bertctl.recipe.sections import one_section_lists
+from bertctl.recipe.sections import child, one_section_lists, sections_at
 from bertctl.recipe.yaml_tree import Document, Mark, YamlError, parse_yaml
 
 LARGEST_BYTES = 1 << 20
@@ -120,6 +122,11 @@ class _Places:
         labels = [label for _, label, _ in sorted(inside, key=lambda one: one[0]) if label.startswith("--set")]
         return f"{WITH}{', '.join(dict.fromkeys(labels))}" if labels else ""
 
+    def mentioned(self, problem: TypeProblem) -> list[str]:
+        """Keys that the file has directly in the section at the problem's path, and that its text speaks of."""
+        inside = [key[-1] for key in self.document.keys if key[:-1] == problem.path]
+        return [str(key) for key in inside if key in re.findall(r"\w+", problem.text)]
+
     def at(self, mark: Mark, text: str) -> _Found:
         return _Found((0, mark.line, mark.column), f"{self.origin}:{mark.line}:{mark.column}: {text}")
 
@@ -135,17 +142,46 @@ def _build(document: Document, root: type[R], overrides: Sequence[str | Override
     for number, given in enumerate(overrides):
         try:
             override = parse_override(given) if isinstance(given, str) else given
-            places.override(number, override, apply_override(document.tree, override))
+            made = apply_override(document.tree, override)
+            places.override(number, override, made)
+            for path in made if override.value is not None else ():
+                _take_away_partners(document.tree, root, path, kept=places.options)
         except ValueError as error:
             label = f"--set {given}" if isinstance(given, str) else given.label
             found.append(_Found((1, number, 0), f"{label}: {error}"))
     recipe, problems = _validate(document.tree, root)
     broken = {problem.path for problem in document.problems}
     found += [places.found(problem) for problem in problems if problem.at_key or problem.path not in broken]
-    hint = "--set KEY=  (takes a value of the recipe away)" if any(WITH in problem.text for problem in found) else None
-    raise_problems([problem.text for problem in sorted(set(found))], hint=hint)
+    hints = [hint for problem in problems if (hint := _hint(problem, places))]
+    raise_problems([problem.text for problem in sorted(set(found))], hint=hints[0] if hints else None)
     assert recipe is not None  # the same errors that would leave it None were raised in the line above
     return recipe
+
+
+def _take_away_partners(
+    tree: dict[str, Any], root: type[Section], path: tuple[str | int, ...], *, kept: Container[tuple[str | int, ...]]
+) -> None:
+    """What the recipe says in place of the key at `path` goes, since one of them at most may be given; what the command
+    line itself said (`kept`) stays, and is refused with it."""
+    *above, key = path
+    for section in sections_at(root, tuple(above), tree):
+        for group in section.exclusive:
+            place = reduce(child, above, tree)
+            for partner in group if key in group else ():
+                if partner != key and (*above, partner) not in kept:
+                    place.pop(partner, None)
+
+
+def _hint(problem: TypeProblem, places: _Places) -> str | None:
+    """The command that mends a value of the recipe with which what was set does not go together, or a key that was set
+    without the section that it is a key of."""
+    label = places.options.get(problem.path, (0, ""))[1]
+    section = re.search(r"is a key of `([\w.]+)`", problem.text)
+    if problem.at_key and section and len(problem.path) == 1 and label.startswith("--set "):
+        return f"--set {section[1]}.{label.removeprefix('--set ')}"
+    if WITH in places.found(problem).text and (keys := places.mentioned(problem)):
+        return f"--set {dotted((*problem.path, keys[0]))}=  (takes the recipe's value away; or give one that fits)"
+    return None
 
 
 def _named(path: tuple[str | int, ...], message: str) -> str:
@@ -170,5 +206,5 @@ def _refused_texts(tree: Any, path: tuple[str | int, ...]) -> Iterator[TypeProbl
     if isinstance(tree, str) and any("\ud800" <= character <= "\udfff" for character in tree):
         yield TypeProblem(path, f"{dotted(path)}: got half a surrogate pair, expected text")
     children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, child in children:
-        yield from _refused_texts(child, (*path, key))
+    for key, inner in children:
+        yield from _refused_texts(inner, (*path, key))

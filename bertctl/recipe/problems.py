@@ -158,15 +158,18 @@ def _perhaps(got: Any, group: list[Any]) -> str:
 
 
 def _perhaps_key(path: Path, tree: Any, root: type[Section]) -> str:
-    """A near name among the keys of this section; else the place where a key of this name belongs; else the keys."""
+    """A near name among the keys of this section; else the place where a key of this name belongs; else the keys.
+
+    At the top of a recipe the place comes first, so that nobody who writes `training` is asked about `pretrain`.
+    """
     key = str(path[-1])
     fields = [name for section in sections_at(root, path[:-1], tree) for name in section.model_fields]
     near = did_you_mean(key, fields)
-    if near:
-        return near
     inside = tuple(part for part in path[:-1] if isinstance(part, str))
     elsewhere = [place for place, _ in every_key(root) if place[-1] == key]
-    elsewhere.sort(key=lambda place: place[: len(inside)] != inside)
+    elsewhere.sort(key=lambda place: (place[: len(inside)] != inside, not tree.get(place[0]), len(place)))
+    if near and (inside or not elsewhere):
+        return near
     if elsewhere:
         return f"; `{key}` is a key of `{dotted(elsewhere[0][:-1]) or 'the recipe itself'}`"
     return f"; expected one of {', '.join(dict.fromkeys(fields))}" if fields else ""

@@ -1,8 +1,9 @@
 """The base of every recipe section: strict, frozen, no unknown keys, a sentence under each field."""
 
 from collections.abc import Sequence
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
 
@@ -13,7 +14,12 @@ class Section(BaseModel):
     this class too. Strict mode takes no text for a number and no 1 for true; the loader validates through JSON, where
     text may still become a path and a list a tuple (`recipe/load.py`). The docstring under a field is its
     description in the JSON Schema and in `bertctl recipes explain`.
+
+    `exclusive` has groups of fields of which one at most may be given; what the command line sets takes the place of
+    the others in a recipe.
     """
+
+    exclusive: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     model_config = ConfigDict(
         strict=True,
@@ -22,6 +28,14 @@ class Section(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
     )
+
+    @model_validator(mode="after")
+    def _one_of_each_group(self) -> Self:
+        for group in self.exclusive:
+            given = [name for name in group if getattr(self, name) != type(self).model_fields[name].default]
+            if len(given) > 1:
+                raise ValueError(f"give {' or '.join(given)}, not both")
+        return self
 
 
 def raise_at(problems: Sequence[tuple[tuple[str | int, ...], str]]) -> None:

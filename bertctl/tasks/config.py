@@ -76,6 +76,8 @@ class ColumnsSection(Section):
 class DataSection(Section):
     """Labelled data. Give `path`, `name`, or the files of the splits one by one."""
 
+    exclusive = (("path", "name"),)
+
     path: Path | None = None
     """One file, or a folder with files named train, dev (or valid, validation) and test in any format of the task."""
     name: str | None = None
@@ -119,9 +121,7 @@ class DataSection(Section):
     """Use at most so many test examples."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if self.path is not None and self.name is not None:
-            raise ValueError("give one of `path` and `name`, not both")
+    def _subset_of_a_name(self) -> Self:
         if self.subset is not None and self.name is None:
             raise ValueError("`subset` belongs to a named data set")
         return self

@@ -15,6 +15,7 @@ from bertctl.tasks.label_checks import labels_in, one_class, sound, unknown_labe
 from bertctl.tasks.strata import stratified_order
 from bertctl.tasks.tables import ENDINGS
 from bertctl.tasks.task import WHOLE, Splits, Task
+from bertctl.tasks.texts import other_than
 
 SPLIT_WORDS = {
     "train": ("train", "training"),
@@ -34,6 +35,7 @@ def training_data(task: Task, data: DataSection, *, seed: int, holds_out: bool =
     if not splits["train"]:
         raise_by_kind(problems)
         raise BertctlError(f"{source(data)}: got no training data, expected a file named train", hint=_name_it("train"))
+    problems += [problem for name in ("dev", "test") for problem in other_than(splits["train"], splits[name])]
     raise_by_kind(problems + label_problems(task, splits, problems, source(data)))
     misfits = {split: name_misfits(task, split, examples, notes) for split, examples in splits.items()}
     splits["train"] = without_misfits(task, splits["train"])

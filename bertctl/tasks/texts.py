@@ -99,6 +99,38 @@ def segments(example: TextExample) -> tuple[str, ...]:
     return (example.text,) if example.pair is None else (example.text, example.pair)
 
 
+def pairs_in(examples: Sequence[Any]) -> bool | None:
+    """Whether these are pairs of texts, or single ones; None if they are some of both, or no whole texts."""
+    found = {example.pair is not None for example in examples if isinstance(example, TextExample)}
+    return found.pop() if len(found) == 1 else None
+
+
+def other_texts(examples: Sequence[Any], pairs: bool | None, reader: str) -> list[str]:
+    """The first single text where `reader` has `pairs`, or pair where it has single texts, as a problem."""
+    texts = [example for example in examples if isinstance(example, TextExample)] if isinstance(pairs, bool) else []
+    other = next((example for example in texts if (example.pair is not None) is not pairs), None)
+    got, has = ("one text", "pairs of texts") if pairs else ("two texts", "single texts")
+    return [] if other is None else [f"{other.where}: got {got}, but {reader} {has}"]
+
+
+def other_than(train: Sequence[Any], examples: Sequence[Any]) -> list[str]:
+    """The same where train has the one and dev or test the other."""
+    return other_texts(examples, pairs_in(train), "train has")
+
+
+def refuse_other_texts(
+    examples: Sequence[Any], noted: Mapping[str, Any], source: str, stage: str | None = None
+) -> None:
+    """Errors: BertctlError for a single text where the checkpoint `source` was fine-tuned on pairs, as `noted` in it,
+    or a pair where it was on single texts: it would answer, and mean nothing by it. `stage`: whose recipe names the
+    columns; None where records are read one by one."""
+    pairs = noted.get("pairs")
+    columns = ("text_pair=COLUMN  (names the second text)", "text=COLUMN  (reads this one alone)")
+    records = ('one object a line, such as {"text": "...", "text_pair": "..."}', "leave out the second text")
+    hint = f"--set {stage}.data.columns.{columns[not pairs]}" if stage else records[not pairs]
+    raise_problems(other_texts(examples, pairs, f"{source} was fine-tuned on"), hint=hint)
+
+
 def encode_texts(examples: Sequence[TextExample], tokenizer: Tokenizer, max_length: int) -> list[Features]:
     """[CLS] text [SEP] or [CLS] text [SEP] pair [SEP], or as the tokenizer has it; a feature an example, labels None.
 

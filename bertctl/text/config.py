@@ -15,6 +15,8 @@ PYTHON_DOCS = "python_docs"
 class CorpusSection(Section):
     """Where text comes from. Give `files` or `name`, not both."""
 
+    exclusive = (("files", "name"),)
+
     files: tuple[str, ...] = ()
     """Files, folders (read with their subfolders), patterns such as `data/*.txt.gz`, or `-` for standard input."""
     name: str | None = None
@@ -34,8 +36,8 @@ class CorpusSection(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if bool(self.files) == bool(self.name):
-            raise ValueError("give one of `files` and `name`" + (", not both" if self.name else ""))
+        if not self.files and not self.name:
+            raise ValueError("give one of `files` and `name`")
         if self.subset and self.name in (None, PYTHON_DOCS):
             raise ValueError("`subset` belongs to a data set of the hub")
         return self

@@ -12,6 +12,8 @@ from bertctl.text.sentences import Splitter
 class TokenizeSection(Section):
     """A corpus and the vocabulary to write it in: a new one of `vocab_size` pieces, or an existing one."""
 
+    exclusive = (("vocab_size", "vocabulary"),)
+
     corpus: CorpusSection
     """The text."""
     vocab_size: int | None = Field(default=None, ge=1)
@@ -41,7 +43,7 @@ class TokenizeSection(Section):
 
     @model_validator(mode="after")
     def _one_vocabulary(self) -> Self:
-        if (self.vocab_size is None) == (self.vocabulary is None):
+        if self.vocab_size is None and self.vocabulary is None:
             raise ValueError("give one of `vocab_size` (to learn a vocabulary) and `vocabulary` (to use one)")
         return self
 

@@ -25,6 +25,8 @@ class AdamWSection(Section):
 class ScheduleSection(Section):
     """The learning rate over the run, as a share of its peak: a linear warm-up, then the named curve."""
 
+    exclusive = (("warmup_steps", "warmup_fraction"),)
+
     name: Literal["linear", "cosine", "wsd", "constant"] = "linear"
     """linear and cosine fall to the final share; wsd stays at the peak and falls at the end; constant stays."""
     warmup_steps: int | None = Field(default=None, ge=0)
@@ -36,15 +38,11 @@ class ScheduleSection(Section):
     final_fraction: float = Field(default=0.0, ge=0, le=1)
     """The rate at the end, as a share of the peak."""
 
-    @model_validator(mode="after")
-    def _one_warmup(self) -> "ScheduleSection":
-        if self.warmup_steps is not None and self.warmup_fraction is not None:
-            raise ValueError("give warmup_steps or warmup_fraction, not both")
-        return self
-
 
 class TrainingSection(Section):
     """Length, batch, optimizer and bookkeeping of one training run. A step is one optimizer update."""
+
+    exclusive = (("steps", "epochs"),)
 
     steps: int | None = Field(default=None, ge=1)
     """Number of steps; give this or epochs."""
@@ -75,9 +73,7 @@ class TrainingSection(Section):
     """How many checkpoints stay."""
 
     @model_validator(mode="after")
-    def _lengths(self) -> "TrainingSection":
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError("give steps or epochs, not both")
+    def _parts_fit(self) -> "TrainingSection":
         if self.micro_batch_size is not None and self.micro_batch_size > self.batch_size:
             raise ValueError(f"micro_batch_size {self.micro_batch_size} is above batch_size {self.batch_size}")
         return self

@@ -1,6 +1,8 @@
 """The recipe section that names an encoder, and the `EncoderConfig` it stands for. No torch."""
 
+import dataclasses
 import difflib
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -19,7 +21,10 @@ from bertctl.encoder.config import (
 )
 from bertctl.errors import BertctlError
 from bertctl.recipe.section import Section
+from bertctl.variants.family import Family
 from bertctl.variants.table import VARIANTS
+
+OWN_TYPE = "bertctl"  # of what no published code computes
 
 
 class EncoderSection(Section):
@@ -143,3 +148,17 @@ def unknown(what: str, got: str, known: Any) -> str:
     near = difflib.get_close_matches(got, list(known), n=1)
     guess = f"; did you mean '{near[0]}'?" if near else ""
     return f"{what}: got '{got}', expected one of {', '.join(known)}{guess}"
+
+
+def read_encoder_config(folder: Path, fields: dict[str, Any]) -> tuple[Family | None, EncoderConfig]:
+    """The family and the encoder that a config.json describes."""
+    name = fields.get("model_type")
+    own = {field.name for field in dataclasses.fields(EncoderConfig)}
+    try:
+        if name == OWN_TYPE:
+            return None, EncoderConfig(**{key: value for key, value in fields.items() if key in own})
+        if name in VARIANTS:
+            return VARIANTS[name], VARIANTS[name].from_hf(fields)
+    except (TypeError, ValueError) as error:
+        raise BertctlError(f"{folder / 'config.json'}: {error}") from error
+    raise BertctlError(unknown(f"{folder / 'config.json'}: model_type", str(name), [*VARIANTS, OWN_TYPE]))

@@ -22,7 +22,7 @@ from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.heads.table import HEADS
 from bertctl.variants import embedding_folder
-from bertctl.variants.config import unknown
+from bertctl.variants.config import OWN_TYPE, read_encoder_config
 from bertctl.variants.family import Family, expresses
 from bertctl.variants.names import part_of, tensor_names, tidy, together
 from bertctl.variants.table import VARIANTS
@@ -30,7 +30,6 @@ from bertctl.variants.table import VARIANTS
 if TYPE_CHECKING:
     from bertctl.text.tokenizer import Tokenizer
 
-OWN_TYPE = "bertctl"
 POOLERS = ("pooler.dense.weight", "pooler.weight")  # of a bare encoder that has one; the second is ALBERT's
 FIXED_OUTPUTS = {
     "masked_lm": 0,
@@ -162,20 +161,6 @@ def load_model(
         beside.set_activation(model)
     new, unused = fill(model, weights, family, stored, folder)
     return Loaded(model, labels_of(fields, wanted), noted, new, unused, fields.get("problem_type"))
-
-
-def read_encoder_config(folder: Path, fields: dict[str, Any]) -> tuple[Family | None, EncoderConfig]:
-    """The family and the encoder that a config.json describes."""
-    name = fields.get("model_type")
-    own = {field.name for field in dataclasses.fields(EncoderConfig)}
-    try:
-        if name == OWN_TYPE:
-            return None, EncoderConfig(**{key: value for key, value in fields.items() if key in own})
-        if name in VARIANTS:
-            return VARIANTS[name], VARIANTS[name].from_hf(fields)
-    except (TypeError, ValueError) as error:
-        raise BertctlError(f"{folder / 'config.json'}: {error}") from error
-    raise BertctlError(unknown(f"{folder / 'config.json'}: model_type", str(name), [*VARIANTS, OWN_TYPE]))
 
 
 def stored_heads(fields: dict[str, Any], family: Family | None, weights: Mapping[str, Tensor]) -> dict[str, int]:

@@ -8,6 +8,15 @@ from bertctl.cli import shipped
 from bertctl.cli.recipe import Recipe
 from bertctl.recipe.load import load_recipe
 
+SHAPE = {
+    "vocab_size": 9,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "type_vocab_size": 2,
+}
+
 
 @pytest.fixture
 def section(call, tmp_path):
@@ -59,6 +68,42 @@ def test_finetune_with_a_task_alone_uses_its_shipped_recipe(section, tmp_path, m
 def test_the_shipped_recipe_of_vectors_leaves_the_loss_to_the_data(section):
     found, _ = section("finetune", "--task", "embedding", "--model", "m", "--data", "scored.csv")
     assert found.embedding.loss is None
+
+
+def test_what_is_set_takes_the_place_of_what_excludes_it_in_a_shipped_recipe(section):
+    found, _ = section("finetune", "--task", "qa", "--set", "finetune.training.steps=5")
+    assert (found.training.steps, found.training.epochs) == (5, None)
+    found, _ = section("finetune", "finetune/qa", "--set", "finetune.training.schedule.warmup_steps=0")
+    assert (found.training.schedule.warmup_steps, found.training.schedule.warmup_fraction) == (0, None)
+
+
+def test_the_length_of_a_shipped_recipe_that_nobody_named_is_at_most_what_the_model_reads(call, tmp_path):
+    def lengths(*arguments):
+        code, out, err = call("finetune", *arguments, "--dry-run", "--json")
+        assert code == 0, err
+        (found,) = json.loads(out)["finetune"]
+        return found["max_length"], found["data"]["overlap_tokens"], err
+
+    for name, fields in (
+        ("bert", {"model_type": "bert", "max_position_embeddings": 64}),
+        ("roberta", {"model_type": "roberta", "max_position_embeddings": 66, "pad_token_id": 1}),
+        ("long", {"model_type": "bert", "max_position_embeddings": 512}),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(SHAPE | fields))
+    for name in ("bert", "roberta"):
+        *found, err = lengths("--task", "qa", "--model", name)
+        assert found == [64, None]  # neither does the recipe's overlap of 128 fit
+        assert f"max_length: 64 word pieces, which is all that {name} reads (finetune/qa has 384)\n" in err
+    for asked in (
+        ("--task", "qa", "--model", "long"),
+        ("--task", "qa", "--model", "bert", "--set", "finetune.max_length=384"),  # is refused by the stage
+        ("finetune/qa", "--model", "bert"),
+        ("--task", "qa", "--model", "no-such-model"),
+    ):
+        *found, err = lengths(*asked)
+        assert found[0] == 384
+        assert "max_length" not in err
 
 
 def test_finetune_takes_what_to_search_over_from_a_file(section, call, tmp_path):

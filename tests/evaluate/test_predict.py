@@ -47,6 +47,20 @@ def test_labels_have_the_probabilities_of_transformers(classifier):
         assert row["label"] == ["red", "green", "blue"][int(np.argmax(shares))]
 
 
+@pytest.mark.parametrize("pairs", [True, False])
+def test_a_model_of_pairs_refuses_single_texts_and_the_other_way_round(make_model, pairs):
+    model = make_model({"sequence": 2}, ["no", "yes"], {"task": "classification", "pairs": pairs})
+    single, both = json.dumps({"text": "the cat"}), json.dumps({"text": "the cat", "text_pair": "sat"})
+    fits, other = (both, single) if pairs else (single, both)
+    assert len(rows(model, [fits, fits])) == 2
+    assert "embedding" in rows(model, [other], output="embeddings")[0]  # which asks nothing of the head
+    with pytest.raises(BertctlError) as caught:
+        rows(model, [fits, other])
+    assert "<stdin>:2: got " in caught.value.problems[0]
+    assert ("pairs of texts" in caught.value.problems[0]) is pairs
+    assert ('"text_pair": ' in caught.value.hint) is pairs
+
+
 def test_words_have_the_labels_of_transformers_and_their_places(tagger):
     model = transformers.AutoModelForTokenClassification.from_pretrained(tagger).eval()
     text = "Ann  saw the (old) house."

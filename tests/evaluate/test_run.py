@@ -52,6 +52,23 @@ def predictions(out):
     return [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.parametrize("pairs", [True, False])
+def test_single_texts_for_a_model_of_pairs_are_refused_and_the_other_way_round(make_model, colours, tmp_path, pairs):
+    model = str(make_model({"sequence": 3}, ["blue", "green", "red"], {"task": "classification", "pairs": pairs}))
+    both = tmp_path / "both.tsv"
+    both.write_text("sentence1\tsentence2\tlabel\nthe cat\tsat\tred\nthe dog\tran\tblue\n")
+    fits, other = (both, colours) if pairs else (colours, both)
+    assert run(section(model=model, data={"path": str(fits)}), out=tmp_path / "out", seed=0)["examples"] > 1
+    with pytest.raises(BertctlError) as caught:
+        run(section(model=model, data={"path": str(other)}), out=tmp_path / "none", seed=0)
+    words = ("one text", "pairs of texts") if pairs else ("two texts", "single texts")
+    assert caught.value.problems == (f"{other}:2: got {words[0]}, but {model} was fine-tuned on {words[1]}",)
+    columns = {"text": "text", "text_pair": "label"} if pairs else {"text": "sentence1"}
+    assert f"--set evaluate.data.columns.{'text_pair' if pairs else 'text'}=COLUMN" in caught.value.hint
+    data = {"path": str(other), "columns": columns}  # what the hint says is taken
+    assert run(section(model=model, data=data), out=tmp_path / "hint", seed=0)["examples"] > 1
+
+
 def test_metrics_are_those_of_scikit_learn_and_predictions_in_input_order(classifier, colours, tmp_path):
     out = tmp_path / "out"
     result = run(section(model=str(classifier), data={"path": str(colours)}), out=out, seed=0)

@@ -105,11 +105,21 @@ def test_every_wrong_key_and_value_is_named_with_its_place_when_the_recipe_is_re
 
 
 def test_values_that_only_go_together_may_be_searched_over():
-    epochs, steps = {"key": "training.epochs", "values": [2, 3]}, {"key": "training.steps", "values": [None]}
-    training = {"steps": 10}
-    assert section(training=training, search={"over": [epochs, steps]}).search is not None
-    with pytest.raises(BertctlError, match="steps"):
-        section(training=training, search={"over": [epochs]})
+    large, parts = (
+        {"key": "training.batch_size", "values": [8, 16]},
+        {"key": "training.micro_batch_size", "values": [4]},
+    )
+    training = {"batch_size": 32, "micro_batch_size": 32}
+    assert section(training=training, search={"over": [large, parts]}).search is not None
+    with pytest.raises(BertctlError, match="micro_batch_size 32 is above batch_size 8"):
+        section(training=training, search={"over": [large]})
+
+
+def test_what_is_searched_over_takes_the_place_of_what_excludes_it():
+    epochs = {"key": "training.epochs", "values": [2, 3]}
+    found = section(training={"steps": 10}, search={"method": "grid", "over": [epochs]})
+    lengths = [one.training for one in sections_of(found, list(draw(found.search, 0)))]
+    assert [(one.steps, one.epochs) for one in lengths] == [(None, 2), (None, 3)]
 
 
 def test_values_that_do_not_go_together_are_refused_before_the_data_are_read(tmp_path, make_section, monkeypatch):

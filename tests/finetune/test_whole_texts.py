@@ -98,4 +98,4 @@ def test_windows_are_training_rows_and_the_checkpoint_remembers_them(make_sectio
     assert [row["label"] for row in answers] == ["pos" if n % 3 else "neg" for n in range(20)]
     assert len({row["label"] for row in predict(tmp_path / "out", lines, long_text="cut")}) == 1
     noted = json.loads((tmp_path / "out/model/config.json").read_text())["bertctl"]
-    assert (noted["long_text"], noted["overlap_tokens"]) == ("windows", 4)
+    assert (noted["long_text"], noted["overlap_tokens"], noted["pairs"]) == ("windows", 4, False)

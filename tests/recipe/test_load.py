@@ -5,6 +5,7 @@ import pytest
 from bertctl.errors import BertctlError
 from bertctl.recipe.load import build_recipe, load_recipe
 from bertctl.recipe.overrides import Override
+from bertctl.recipe.section import Section
 from tests.recipe.sample import Adam, Root, Sgd
 
 
@@ -197,7 +198,65 @@ def test_what_does_not_go_together_names_what_was_set_and_the_way_out(load):
     place, _, given = caught.value.problems[0].partition("; with ")
     assert place.endswith("r.yaml:2:5: finetune.0: batch_size 77 needs 2 steps")
     assert given == "--set finetune.batch_size=77, --set finetune.save=false"
-    assert caught.value.hint == "--set KEY=  (takes a value of the recipe away)"
+    assert caught.value.hint == "--set finetune.0.steps=  (takes the recipe's value away; or give one that fits)"
+
+
+class Length(Section):
+    exclusive = (("steps", "epochs"),)
+
+    steps: int | None = None
+    """Updates."""
+    epochs: float | None = None
+    """Passes."""
+
+
+class Lengths(Section):
+    one: Length | None = None
+    """A section."""
+    many: list[Length] | None = None
+    """Several."""
+
+
+@pytest.fixture
+def lengths(tmp_path):
+    def lengths(text, *overrides):
+        (tmp_path / "l.yaml").write_text(text)
+        return load_recipe(tmp_path / "l.yaml", Lengths, overrides)
+
+    return lengths
+
+
+def test_what_is_set_takes_the_place_of_what_excludes_it_in_the_recipe(lengths):
+    recipe = lengths("one: {epochs: 3}\nmany: [{epochs: 3}, {epochs: 4}]", "many.0.steps=5")
+    assert [(one.steps, one.epochs) for one in (recipe.one, *recipe.many)] == [(None, 3), (5, None), (None, 4)]
+    assert lengths("many: {epochs: 3}", "many.steps=5").many == [Length(steps=5)]
+    assert lengths("one: {epochs: 3}", "one.steps=").one.epochs == 3  # nothing was given in its place
+    assert lengths("one: {epochs: 3}", "one.epochs=", "one.steps=5").one.steps == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        ("one: {epochs: 3, steps: 5}", []),
+        ("one: {}", ["one.epochs=3", "one.steps=5"]),
+        ("many: []", ["one={epochs: 3, steps: 5}"]),
+    ],
+)
+def test_two_that_exclude_each_other_are_refused_where_one_source_says_both(lengths, text, overrides):
+    with pytest.raises(BertctlError) as caught:
+        lengths(text, *overrides)
+    (problem,) = caught.value.problems
+    assert "one: give steps or epochs, not both" in problem
+    assert all(f"--set {given}" in problem for given in overrides)
+    assert caught.value.hint is None  # the command line itself says what to leave out
+
+
+def test_a_key_without_its_section_is_told_where_it_belongs(load):
+    for key, place in (("optimizer", "finetune"), ("momentum", "finetune.optimizer")):
+        with pytest.raises(BertctlError) as caught:
+            load("finetune: {steps: 1}", f"{key}=1")
+        assert f"{key}: unknown key; `{key}` is a key of `{place}`" in caught.value.problems[0]
+        assert caught.value.hint == f"--set {place}.{key}=1"
 
 
 def test_a_tree_without_a_file_is_checked_the_same_way():

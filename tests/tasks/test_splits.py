@@ -27,6 +27,22 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("task", ["classification", "regression", "multi_label"])
+@pytest.mark.parametrize("first", ["train", "dev"])
+def test_pairs_in_one_split_and_single_texts_in_another_are_refused(task, first, tmp_path):
+    pairs, single = "sentence1,sentence2,label\na,b,1\nc,d,2\n", "text,label\na,1\nb,2\n"
+    train, dev = (pairs, single) if first == "train" else (single, pairs)
+    write(tmp_path, train__csv=train, dev__csv=dev, test__csv=train)
+    with pytest.raises(BertctlError) as caught:
+        training_data(TASKS[task], DataSection(path=tmp_path, label_separator=";"), seed=0)
+    got = (
+        "got one text, but train has pairs of texts"
+        if first == "train"
+        else "got two texts, but train has single texts"
+    )
+    assert caught.value.problems == (f"{tmp_path}/dev.csv:2: {got}",)
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
