@@ -54,6 +54,11 @@ def duration(seconds: float) -> str:
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{whole % 60:02d}s" if minutes else f"{whole}s"
 
 
+def three_digits(rate: float) -> str:
+    """`165113.3` -> `165,113`, `7.25` -> `7.2`, `0.0468` -> `0.047`: what slow work does is no `0.0`."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}" if rate >= 1 or rate == 0 else f"{rate:.2g}"
+
+
 class Progress:
     """A line with count, rate and time left: redrawn on a terminal, printed every 10 seconds elsewhere.
 
@@ -76,6 +81,7 @@ class Progress:
         self.started = clock()
         self.terminal = sys.stderr.isatty()
         self.next_draw = self.started + (0.0 if self.terminal else PLAIN_INTERVAL_SECONDS)
+        self.told: tuple[int, str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -86,6 +92,7 @@ class Progress:
         now = self.clock()
         if now >= self.next_draw:
             self.next_draw = now + (DRAW_INTERVAL_SECONDS if self.terminal else PLAIN_INTERVAL_SECONDS)
+            self.told = (count, extra)
             self._show(self.line(now), end="" if self.terminal else "\n")
 
     def line(self, now: float) -> str:
@@ -93,8 +100,8 @@ class Progress:
         rate = throughput(self.count - self.start, now - self.started)
         share = f"/{self.total:,}" if self.total else ""
         left = f", {duration((self.total - self.count) / rate)} left" if self.total and rate > 0 else ""
-        extra = f"  {self.extra}" if self.extra else ""
-        return f"{self.label}  {self.count:,}{share} {self.unit}  {rate:,.1f} {self.unit}/s{left}{extra}"
+        speed = f"{three_digits(rate)} {self.unit}/s{left}"
+        return f"{self.label}  {self.count:,}{share} {self.unit}  {speed}  {self.extra}".rstrip()
 
     def _show(self, text: str, end: str) -> None:
         _tell(("\r\x1b[2K" if self.terminal else "") + clean(text), end)
@@ -102,5 +109,5 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.count > self.start:
+        if self.count > self.start and (self.terminal or self.told != (self.count, self.extra)):
             self._show(self.line(self.clock()), end="\n")

@@ -119,7 +119,12 @@ def read_manifest(folder: Path) -> Manifest:
         tree = json.loads(text)
         version = tree["format_version"]
     except (FileNotFoundError, NotADirectoryError):
-        raise BertctlError(f"{path}: no such file, expected the manifest of a finished bertctl folder") from None
+        if not folder.is_dir():
+            got = "got a file" if folder.exists() else "no such folder"
+            raise BertctlError(f"{folder}: {got}, expected a finished folder of bertctl") from None
+        hint = "name the folder that an earlier command was given as --out, once that command has ended"
+        problem = f"{path}: no such file, expected the manifest of a finished bertctl folder"
+        raise BertctlError(problem, hint=hint) from None
     except (ValueError, RecursionError, TypeError, KeyError):
         raise BertctlError(f"{path}: damaged, expected a manifest as bertctl writes it") from None
     if isinstance(version, int) and version > FORMAT_VERSION and _is_intact(tree, text):

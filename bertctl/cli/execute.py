@@ -39,7 +39,9 @@ def run_stage(
     jobs = plan(tree, [stage], shared.out)
     if not jobs:
         present = ", ".join(name for name in STAGES if getattr(tree, name) is not None) or "none"
-        raise BertctlError(f"{recipe}: no section `{stage}` (sections present: {present})")
+        of_others = [name.replace("_", "-") for name in STAGES if getattr(tree, name) is not None]
+        hint = f"bertctl {of_others[0]} {recipe}" if of_others else f"bertctl recipes explain {stage}"
+        raise BertctlError(f"{recipe}: no section `{stage}` (sections present: {present})", hint=hint)
     if shared.dry_run:
         show_plan(tree, jobs, as_json=shared.as_json)
         return

@@ -32,6 +32,12 @@ def find_recipe(text: str) -> Path:
     if Path(text, "config.json").is_file():
         hint = f"a model goes to an option: bertctl finetune --task TASK --model {text} --data PATH"
         raise BertctlError(f"{text}: got the folder of a model, expected a recipe", hint=hint)
+    saved = Path(text, "recipe.yaml")
+    if saved.is_file():
+        raise BertctlError(
+            f"{text}: got the folder of a run, expected a recipe",
+            hint=f"its recipe is {saved}; to go on with the run: {saved} --out {text} --resume",
+        )
     if Path(text).exists():
         return Path(text)
     known = shipped()

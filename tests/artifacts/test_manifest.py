@@ -82,8 +82,11 @@ def test_missing_extra_and_swapped_files(checkpoint: Callable[[int], Path], toke
 def test_no_manifest_no_folder_other_kind(tokens: Path, tmp_path: Path) -> None:
     with pytest.raises(BertctlError, match="got a folder of kind 'tokens', expected 'pairs'"):
         verify(tokens, kind="pairs")
-    with pytest.raises(BertctlError, match="expected the manifest of a finished"):
+    with pytest.raises(BertctlError, match="nowhere: no such folder, expected a finished folder"):
         verify(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BertctlError, match="file: got a file, expected a finished folder"):
+        verify(tmp_path / "file")
     (tokens / "manifest.json").unlink()
     with pytest.raises(BertctlError, match="expected the manifest of a finished"):
         verify(tokens)

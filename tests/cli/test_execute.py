@@ -108,6 +108,9 @@ def test_a_recipe_without_the_section_is_refused(fake, call, tmp_path):
     code, _, err = call("tokenize", "p.yaml")
     assert code == 2
     assert "no section `tokenize` (sections present: pretrain)" in err
+    assert "hint: bertctl pretrain p.yaml" in err
+    (tmp_path / "empty.yaml").write_text("seed: 7\n")
+    assert "(sections present: none)\nhint: bertctl recipes explain tokenize" in call("tokenize", "empty.yaml")[2]
 
 
 def test_output_over_input_is_refused(fake, call, tmp_path):
