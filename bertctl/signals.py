@@ -4,6 +4,7 @@ Nothing is saved inside a handler: a handler can run in the middle of a write. L
 `pending()`, save, and raise `Stopped`; loops that have nothing to save call `check()`.
 """
 
+import contextlib
 import io
 import os
 import select
@@ -29,6 +30,9 @@ def _remember(number: int, frame: FrameType | None) -> None:
     global _pending
     if number == signal.SIGINT and _pending == signal.SIGINT:
         os._exit(128 + number)  # a second Ctrl-C ends at once; files only ever appear whole, so nothing saved is harmed
+    if number == signal.SIGINT and frame is not None and os.environ.get("RANK", "0") == "0":
+        with contextlib.suppress(OSError):  # a handler may not print; a step of a large model can take minutes
+            os.write(2, b"\nbertctl: stopping at the next safe point; Ctrl-C again ends at once\n")
     _pending = _pending or number
 
 

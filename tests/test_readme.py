@@ -14,8 +14,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 FEW = "training.steps=4 training.batch_size=8 training.precision=float32"
 SMALLER = {
     "tokenize": "tokenize.vocab_size=120",
-    "build-pairs": "build_pairs.held_out_fraction=0.2 build_pairs.sequence_length=32",
-    "pretrain": "pretrain.encoder.size=tiny pretrain.phases=[] pretrain.training.micro_batch_size=4 "
+    "build-pairs": "build_pairs.held_out_fraction=0.2",
+    "pretrain": "pretrain.encoder.size=tiny pretrain.training.micro_batch_size=4 "
     + " ".join(f"pretrain.{change}" for change in FEW.split()),
     "finetune": " ".join(f"finetune.*.{change}" for change in FEW.split()),
     "distill": " ".join(f"distill.*.{change}" for change in FEW.split()),

@@ -122,6 +122,7 @@ def show(result: Mapping[str, Any]) -> None:
         else:
             interval = f"({found['low']:.4f} to {found['high']:.4f})"
             note(f"{name}: {found['value']:.4f} {interval}{beside(compared.get(name))}")
+    note("in brackets: 95% intervals, a bootstrap over the examples")
 
 
 def beside(found: Mapping[str, Any] | None) -> str:

@@ -66,7 +66,11 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
             f"{section.pairs}: built from other tokens than {tokens}", hint="run `bertctl build-pairs` again"
         )
     shards, tokenizer = TokenShards(tokens), Tokenizer.load(tokens)
-    names = [phase.name for phase in section.phases] or phases(section.pairs)
+    there = phases(section.pairs)
+    names = [phase.name for phase in section.phases] or there
+    if missing := [f"{stage}.phases: got '{n}', expected one of {', '.join(there)}" for n in names if n not in there]:
+        hint = f"build the pairs by this recipe's section build_pairs, or take those there are: --set {stage}.phases=[]"
+        raise BertctlError(*(f"{section.pairs}: {problem}" for problem in missing), hint=hint)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BertctlError(f"{stage}.phases: got '{twice[0]}' twice, expected each phase once")

@@ -228,4 +228,5 @@ def test_a_real_signal_ends_a_command_that_waits_for_its_input(tmp_path, number,
         process.wait(timeout=30)
     assert process.returncode == code
     assert b"Traceback" not in err
+    assert (b"Ctrl-C again ends at once" in err) == (number == signal.SIGINT)
     assert not out.exists()

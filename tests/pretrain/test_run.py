@@ -110,7 +110,7 @@ def test_two_runs_have_the_same_bytes_and_another_seed_has_not(finished, section
     [
         ({"encoder": {"size": "tiny", "max_position_embeddings": 16}}, "reads 16 tokens, the longest example has"),
         ({"encoder": {"size": "tinny"}}, "did you mean 'tiny'"),
-        ({"phases": [{"name": "middle", "share": 1.0}]}, "examples-middle-train"),
+        ({"phases": [{"name": "middle", "share": 1.0}]}, "phases: got 'middle', expected one of short"),
         ({"pairs": "tests"}, "expected the manifest of a finished bertctl folder"),
         ({"phases": [{"name": "short", "share": 0.5}] * 2}, "'short' twice"),
         ({"init_from": "nowhere/at/all"}, "nowhere/at/all"),
