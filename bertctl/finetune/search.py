@@ -103,10 +103,9 @@ def tried(project: Project, number: int, point: Point, section: FinetuneSection)
     name = f"trial-{number}"
     path, asked = project.out / "trials" / f"{number}.json", json.loads(section.model_dump_json())
     if path.exists():
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored["section"] != asked:
+        row, by = read_row(path)
+        if by != asked:
             raise BertctlError(f"{path}: was made by another recipe", hint="start in a new folder with --out")
-        row: dict[str, Any] = stored["row"]
         return row
     note(f"{name} of {project.section.search.runs}: {in_words(point)}")  # type: ignore[union-attr]
     row = {"trial": number, "values": point, "dev": None, "steps": None, "seconds": None}
@@ -123,6 +122,15 @@ def tried(project: Project, number: int, point: Point, section: FinetuneSection)
         if project.folder(name).exists():
             remove_folder(project.folder(name))
     return row
+
+
+def read_row(path: Path) -> tuple[dict[str, Any], Any]:
+    """The row of a trial that was done, and the section it was done by. Errors: BertctlError."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return stored["row"], stored["section"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BertctlError(f"{path}: damaged", hint="delete it; --resume does this trial again") from None
 
 
 def in_words(point: Point) -> str:

@@ -55,7 +55,7 @@ class ImageProcessor:
             fields = json.loads((folder / NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return cls.of(config)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BertctlError(f"{folder / NAME}: cannot be read: {error}") from None
         return from_fields(fields if isinstance(fields, dict) else {}, config, str(folder / NAME))
 

@@ -213,9 +213,12 @@ def _read_parquet(path: Path, problems: list[str]) -> Table:
 
 
 def _class_names(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
-    """Label names that `datasets` keeps in a Parquet file."""
-    features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    inner = {name: item.get("feature", item) for name, item in features.items() if isinstance(item, dict)}
+    """Label names that `datasets` keeps in a Parquet file; none if it is not `datasets` that wrote there."""
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        inner = {name: item.get("feature", item) for name, item in features.items() if isinstance(item, dict)}
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
     return {name: item["names"] for name, item in inner.items() if isinstance(item, dict) and "names" in item}
 
 

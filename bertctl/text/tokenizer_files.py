@@ -115,7 +115,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """A file that holds one JSON object. Errors: BertctlError."""
     try:
         value = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BertctlError(f"{path}: got bytes that are not JSON ({error}), expected a JSON object") from None
     if not isinstance(value, dict):
         raise BertctlError(f"{path}: got a JSON {type(value).__name__}, expected an object")

@@ -168,7 +168,7 @@ def _read_json(path: Path, kind: type[list] | type[dict]) -> Any:
         value = json.loads(path.read_bytes())
     except OSError as error:
         raise BertctlError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BertctlError(f"{path}: not JSON ({str(error)[:100]})") from None
     if not isinstance(value, kind) or (kind is list and not all(isinstance(item, dict) for item in value)):
         raise BertctlError(f"{path}: got JSON of another kind, expected what sentence-transformers writes there")

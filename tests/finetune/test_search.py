@@ -8,7 +8,7 @@ from bertctl.errors import BertctlError, NonFinite
 from bertctl.finetune import run as stage
 from bertctl.finetune.config import FinetuneSection
 from bertctl.finetune.run import run
-from bertctl.finetune.search import draw, sections_of
+from bertctl.finetune.search import draw, read_row, sections_of
 from bertctl.finetune.search_config import SearchSection
 from bertctl.recipe.load import build_recipe
 
@@ -196,3 +196,11 @@ def test_if_every_trial_diverges_it_is_said(make_section, tmp_path, monkeypatch)
     monkeypatch.setattr(stage, "fine_tune", diverging)
     with pytest.raises(BertctlError, match="none of 3 trials ended with a dev score"):
         run(make_section(5, search=SEARCH), out=tmp_path / "out", seed=2)
+
+
+@pytest.mark.parametrize("content", ["", '{"row": {', "[]", '{"row": {}}'])
+def test_a_damaged_trial_says_how_to_do_it_again(tmp_path, content):
+    (tmp_path / "2.json").write_text(content)
+    with pytest.raises(BertctlError, match=r"2\.json: damaged") as caught:
+        read_row(tmp_path / "2.json")
+    assert "--resume does this trial again" in caught.value.hint

@@ -92,3 +92,10 @@ def test_everything_that_would_make_other_numbers_is_refused_at_once(tmp_path):
         "resample",
         "image_mean",
     ]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 100_000])
+def test_a_damaged_file_is_refused(tmp_path, content):
+    (tmp_path / NAME).write_text(content)
+    with pytest.raises(BertctlError, match="cannot be read"):
+        ImageProcessor.load(tmp_path, config())

@@ -133,6 +133,14 @@ def test_parquet_keeps_class_names_of_datasets(tmp_path: Path) -> None:
     assert table.rows[1] == (2, {"text": None, "label": 1, "tags": [1]})
 
 
+@pytest.mark.parametrize("said", ["{", "[]", '{"info": null}', '{"info": {"features": [1]}}', "[" * 100_000])
+def test_parquet_with_notes_that_are_not_those_of_datasets_is_read(tmp_path: Path, said: str) -> None:
+    data = pyarrow.table({"text": ["a"], "label": [0]}).replace_schema_metadata({"huggingface": said})
+    pyarrow.parquet.write_table(data, tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet", "parquet", header=True, problems=[])
+    assert (table.class_names, table.rows) == ({}, [(1, {"text": "a", "label": 0})])
+
+
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BertctlError, match=r"t.parquet: cannot be read as Parquet"):
         read(tmp_path / "t.parquet", "text,label\n")

@@ -142,7 +142,9 @@ def test_other_kinds_are_refused_before_whole_words_go_wrong(minilm, tmp_path, c
         Tokenizer.load(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"model"', '{"model": {"type": "WordPiece"}}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"model"', '{"model": {"type": "WordPiece"}}', "\x00\xff", "[" * 100_000]
+)
 def test_damaged_tokenizer_files_are_refused(tmp_path, content):
     (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(BertctlError, match=r"tokenizer\.json"):

@@ -163,6 +163,13 @@ def test_what_our_head_cannot_do_is_named(tmp_path, name, change, message):
     assert load_model(folder, {"sequence": 2}).model.head_outputs == {"sequence": 2}
 
 
+def test_json_that_is_nested_too_deeply_is_refused(tmp_path):
+    folder = broken(tmp_path, "1_Pooling/config.json", {})
+    (folder / "1_Pooling" / "config.json").write_text("[" * 100_000)
+    with pytest.raises(BertctlError, match=r"1_Pooling/config\.json: not JSON"):
+        load_model(folder)
+
+
 def test_pickled_projections_are_refused(tmp_path):
     folder = broken(tmp_path, "2_Dense/config.json", {})
     (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
