@@ -72,8 +72,10 @@ class OnPairs:
         training, steps = self.training, self.training.steps or 1
         optimizer = build_optimizer(training.optimizer, objective)
         start, meter = restore_together(folder, objective, optimizer, self.runtime), Meter()
-        micro_batches = Prefetch(self.batches, steps)
-        with Progress("distill", "steps", steps, start=start) as progress:
+        with (
+            Prefetch(self.batches, steps) as micro_batches,
+            Progress("distill", "steps", steps, start=start) as progress,
+        ):
             for step in fit(
                 objective,
                 micro_batches,
@@ -96,9 +98,7 @@ class OnPairs:
                 if stop or step.number == steps or due(step.number, training.save_every_steps):
                     folder.save(step.number, objective, optimizer)
                 if stop:
-                    micro_batches.close()
                     raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
-        micro_batches.close()
         return {"steps": steps, "tokens_per_second": round(meter.overall(), 1)}
 
     def _log_score(self, student: Model, folder: RunFolder, step: int) -> int | None:

@@ -25,7 +25,7 @@ from bertctl.tasks.table import TASKS
 from bertctl.training import runtime as runtimes
 from bertctl.training.batching import mix
 from bertctl.training.run_folder import RunFolder
-from bertctl.training.steps import describe
+from bertctl.training.steps import describe, parameters
 from bertctl.variants.hf import load_model, save_model
 
 
@@ -153,11 +153,6 @@ def measured(teacher: Model, student: Model, work: OnPairs | ForTask, runtime: r
         **measure_speedup(teacher, student, batch, runtime),
         **compare(work.metric, work.score(teacher), work.score(student)),
     }
-
-
-def parameters(model: Model) -> int:
-    """Numbers that a model has learnt, tied ones once."""
-    return sum(p.numel() for p in model.parameters())
 
 
 def sizes(teacher: Model, student: Model) -> dict[str, Any]:

@@ -148,21 +148,21 @@ def train_steps(trainee: Trainee, folder: RunFolder, start: int, meter: Meter) -
     plan, steps, last = trainee.plan, trainee.plan.training.steps or 1, start
     if trainee.best.evaluated < start and (due(start, trainee.evaluate_every) or start == steps):
         trainee.evaluate(folder, start)  # a signal came before this could be done
-    micro_batches = Prefetch(trainee.batches, steps)
-    with Progress(plan.name, "steps", steps, start=start) as progress:
+    with (
+        Prefetch(trainee.batches, steps) as micro_batches,
+        Progress(plan.name, "steps", steps, start=start) as progress,
+    ):
         stop_at = start if trainee.best.exhausted(plan.patience) else steps
         for step in trained_steps(trainee, micro_batches, start, stop_at):
             last = step.number
             meter.add(step)
             stop = after_step(trainee, folder, step, meter)
             if stop:
-                micro_batches.close()
                 raise Stopped(stop, f"{plan.name}: stopped at step {last} of {steps}; go on by `--resume`")
             progress.update(last, f"loss {step.loss:.3f}  {progress_words(trainee)}")
             if trainee.best.exhausted(plan.patience):
                 note(f"{plan.name}: no better {trainee.data.task.metric} in {plan.patience} evaluations; stopped early")
                 break
-    micro_batches.close()
     return last
 
 

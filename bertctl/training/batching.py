@@ -5,7 +5,7 @@ Shapes: B batch, T tokens.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -132,12 +132,16 @@ def to_tensors(arrays: Mapping[str, NDArray[np.generic]]) -> Batch:
 
 
 class Prefetch:
-    """Makes the batches of the next step in a thread while this one is trained."""
+    """Makes the batches of the next step in a thread while this one is trained. A context manager, which ends the
+    thread."""
 
     def __init__(self, make: Callable[[int], list[Batch]], last_step: int) -> None:
         self.make, self.last_step = make, last_step
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="batches")
         self.ahead: dict[int, Future[list[Batch]]] = {}
+
+    def __enter__(self) -> Self:
+        return self
 
     def __call__(self, step: int) -> list[Batch]:
         """The micro-batches of `step`; errors of the thread are raised here."""
@@ -146,6 +150,5 @@ class Prefetch:
             self.ahead[step + 1] = self.pool.submit(self.make, step + 1)
         return future.result()
 
-    def close(self) -> None:
-        """End the thread."""
+    def __exit__(self, *_: object) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)

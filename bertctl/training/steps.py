@@ -25,9 +25,13 @@ def step_line(step: Step, speed: float) -> dict[str, Any]:
     }
 
 
+def parameters(model: Model) -> int:
+    """Numbers that a model has learnt, shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
 def describe(model: Model) -> str:
     """One phrase about a model, which says so if transformers cannot load it."""
     config = model.config
-    count = sum(p.numel() for p in model.parameters())
     own = f" (model_type {OWN_TYPE}, which transformers cannot load)" if written_as(model) == OWN_TYPE else ""
-    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {count:,} parameters{own}"
+    return f"{config.num_hidden_layers} layers x {config.hidden_size}, {parameters(model):,} parameters{own}"

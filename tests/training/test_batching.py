@@ -106,9 +106,10 @@ def test_prefetch_gives_each_step_and_raises_the_errors_of_its_thread():
             raise KeyError("three")
         return [{"input_ids": torch.tensor([step])}]
 
-    batches = Prefetch(make, 3)
-    assert [int(batches(step)[0]["input_ids"]) for step in (1, 2)] == [1, 2]
-    with pytest.raises(KeyError, match="three"):
-        batches(3)
-    batches.close()
+    with Prefetch(make, 3) as batches:
+        assert [int(batches(step)[0]["input_ids"]) for step in (1, 2)] == [1, 2]
+        with pytest.raises(KeyError, match="three"):
+            batches(3)
     assert made == [1, 2, 3]
+    with pytest.raises(RuntimeError):  # the thread is gone
+        batches(1)
