@@ -104,13 +104,11 @@ def _torch_type(name: str) -> "torch.dtype":
     return kind
 
 
-def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Every array of the file, in memory. Errors: BertctlError (damaged, a pickle, or bfloat16, which numpy lacks)."""
-    return {name: np.array(view) for name, view in map_arrays(path).items()}
-
-
 def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read-only views into the memory-mapped file; bytes are read when they are looked at. Errors: as `load_arrays`."""
+    """Read-only views into the memory-mapped file; bytes are read when they are looked at.
+
+    Errors: BertctlError (damaged, a pickle, or bfloat16, which numpy lacks).
+    """
     header = read_header(path)
     whole = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)  # slicing a plain array is faster than a memmap
     views: dict[str, NDArray[Any]] = {}

@@ -63,7 +63,7 @@ def _of_model(name: str) -> dict[str, Any]:
     folder = resolve_model(name)
     fields = read_config(folder)
     family, config = read_encoder_config(folder, fields)
-    heads = stored_heads(fields, family, {})
+    heads = stored_heads(fields, family)
     return {"config": config, "heads": heads, "batch_size": 32, "tokens": 128, "precision": "float32"}
 
 

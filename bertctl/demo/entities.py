@@ -15,7 +15,6 @@ from bertctl.demo.labels import Sizes, draw
 from bertctl.demo.python_docs import reflow
 from bertctl.demo.sources import PACKAGES, Definition, Module, module_files
 
-TYPES = ("CLASS", "EXCEPTION", "FUNCTION", "MODULE", "PARAMETER")
 FEWEST_WORDS, MOST_WORDS = 5, 40
 PLAIN_SHARE = 4  # one sentence in so many may be without any name
 MOST_A_MODULE = 16

@@ -67,7 +67,7 @@ class OnPairs:
         """Held-out examples, [at most 32, T]."""
         return self.batches.held_out(self.data.held_out, np.arange(min(SPEED_EXAMPLES, len(self.data.held_out))))
 
-    def train(self, objective: DistillationObjective, folder: RunFolder, *, resume: bool) -> dict[str, Any]:
+    def train(self, objective: DistillationObjective, folder: RunFolder) -> dict[str, Any]:
         """Train the student in `folder`, from its newest checkpoint if there is one. Errors: NonFinite, Stopped."""
         training, steps = self.training, self.training.steps or 1
         optimizer = build_optimizer(training.optimizer, objective)

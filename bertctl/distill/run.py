@@ -66,7 +66,7 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
                 note(f"{out}: this run is finished; nothing to do")
                 return folder.result
             say_start(student, objective, runtime)
-            trained = work.train(objective, folder, resume=resume)
+            trained = work.train(objective, folder)
             result = {
                 **measured(teacher.model, student.model, work, runtime),
                 **made_from(student),

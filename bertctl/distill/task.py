@@ -90,19 +90,19 @@ class ForTask:
         ids = np.linspace(0, len(self.data.train) - 1, min(SPEED_EXAMPLES, len(self.data.train))).round().astype(int)
         return collate([self.data.train[i] for i in ids], self.teacher, self.data.tokenizer.pad_id)
 
-    def train(self, objective: DistillationObjective, folder: RunFolder, *, resume: bool) -> dict[str, Any]:
+    def train(self, objective: DistillationObjective, folder: RunFolder) -> dict[str, Any]:
         """Train the student; the dev set picks the weights. Errors: NonFinite, Stopped."""
         plan = Plan(
             name=f"distill {self.data.task.name}",
             training=self.training,
             seed=self.seed,
             patience=self.section.patience,
-            resume=resume,
+            resume=folder.resume,
             fingerprint=folder.fingerprint,
             extra={"stage": "distill", **self.extra},
         )
         place = folder.out / RUNS / "student"
-        finished = resume and (place / MANIFEST).exists()
+        finished = folder.resume and (place / MANIFEST).exists()
         done = train_one(objective.student, objective, self.data, plan, place, self.runtime)
         if finished:  # then nothing was trained now, and the weights are on disk only
             load_model_tensors(objective.student, model_tensors(load_model(place / "model").model))

@@ -72,7 +72,7 @@ def answers_of(
         chunks = encode_chunks(task, examples, tokenizer, labels, limits)
         for chunk in [joined(list(chunks))] if task.together else chunks:
             if data.long_text == "refuse":
-                refuse_truncation(task, chunk.examples, chunk.features, limits.max_length)
+                refuse_truncation(chunk.examples, chunk.features, limits.max_length)
             counts = truncation(chunk.features) | (windows_read(chunk.features) if limits.windows else {})
             cut = {key: cut.get(key, 0) + count for key, count in counts.items()}
             made, _ = predict_chunks(

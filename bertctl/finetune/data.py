@@ -12,10 +12,8 @@ from bertctl.tasks.audit import audit, refuse_truncation, truncation, windows_re
 from bertctl.tasks.batches import Chunk, encode_chunks
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.embedding_section import EmbeddingSection
-from bertctl.tasks.splits import training_data
 from bertctl.tasks.task import Features, Limits, Splits, Task
 from bertctl.tasks.texts import pairs_in
-from bertctl.text.tokenizer import Tokenizer
 
 DEFAULT_LENGTH = 512
 NO_PREFIX = EmbeddingSection()
@@ -71,18 +69,6 @@ def hash_of(task: Task, splits: Splits) -> str:
     return digest.hexdigest()
 
 
-def open_data(
-    task: Task, data: DataSection, tokenizer: Tokenizer, *, max_length: int, seed: int, labels: list[str] | None = None
-) -> TaskData:
-    """Read, check and encode all splits. `labels` fixes their order (those of a model that knows the task).
-
-    Errors: BertctlError with all problems of the data, before anything is trained.
-    """
-    splits = training_data(task, data, seed=seed)
-    found = task.labels(splits.train)
-    return prepare_data(task, data, splits, tokenizer, max_length=max_length, labels=found, known=labels)
-
-
 def prepare_data(
     task: Task,
     data: DataSection,
@@ -113,7 +99,7 @@ def encode_data(
     }
     if refuse:
         for chunk in (chunk for chunks in features.values() for chunk in chunks):
-            refuse_truncation(task, chunk.examples, chunk.features, limits.max_length)
+            refuse_truncation(chunk.examples, chunk.features, limits.max_length)
     report = audit(task, splits)
     truncated = {name: add_up([lengths(chunk, limits) for chunk in chunks]) for name, chunks in features.items()}
     tell(task, report, truncated, labels, limits.max_length)

@@ -55,7 +55,7 @@ def resolve_source(section: FinetuneSection) -> Path:
 def known_labels(source: Path, head: str) -> list[str] | None:
     """The labels of a checkpoint that was already trained with this head, in the order of its outputs."""
     fields = read_config(source)
-    heads = stored_heads(fields, read_encoder_config(source, fields)[0], {})
+    heads = stored_heads(fields, read_encoder_config(source, fields)[0])
     return labels_of(fields, heads) if head in heads else None
 
 

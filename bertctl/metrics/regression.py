@@ -6,10 +6,10 @@ not know offset and scale, so that two systems whose numbers have different scal
 
 import numpy as np
 
-from bertctl.metrics.correlation import UNDEFINED, mean_ranks, two_lists
 from bertctl.metrics.rows import Metric, mean_metric
 
 EMPTY = "there are no examples"
+UNDEFINED = "a correlation needs at least two examples and two lists that are not constant"
 TOO_LARGE = "the squared errors are too large for a number"
 RANK_NOTE = "ranks are taken once over all examples; the interval resamples pairs of ranks"
 NO_SPREAD = 1e-12  # share of the squares that is left of a constant list when rounding is all there is
@@ -28,6 +28,23 @@ def regression_metrics(gold: np.ndarray, predicted: np.ndarray) -> dict[str, Met
         "spearman": correlation_metric("spearman", mean_ranks(gold), mean_ranks(predicted), RANK_NOTE),
         "mse": mean_metric("mse", squares, TOO_LARGE if len(gold) else EMPTY),
     }
+
+
+def mean_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, equal values sharing the mean of their ranks. Shapes: [N] -> [N] float64."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[place]
+
+
+def two_lists(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as float64. Errors: ValueError on different lengths or values that are not finite."""
+    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if first.ndim != 1 or first.shape != second.shape:  # (N, 1) against (N,) would broadcast to N x N in silence
+        raise ValueError(f"got shapes {first.shape} and {second.shape}, expected two lists of one length")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("got values that are not finite")
+    return first, second
 
 
 def correlation_metric(name: str, first: np.ndarray, second: np.ndarray, note: str = "") -> Metric:

@@ -54,7 +54,7 @@ def read_words(
     starts = np.cumsum([0, *(len(gold[i]) for i in drawn)])
     features = task.encode(chosen, tokenizer, labels, Limits(max_length, data.overlap_tokens))
     if data.long_text == "refuse":
-        refuse_truncation(task, chosen, features, max_length)
+        refuse_truncation(chosen, features, max_length)
     say_cut(features, max_length)
     kept = [(feature, _place(feature, starts, most, task.head)) for feature in features]
     kept = [(feature, place) for feature, place in kept if len(place[0])]

@@ -96,7 +96,7 @@ def windows_read(features: Sequence[Features]) -> dict[str, int]:
     return {"texts_in_windows": sum(count > 1 for count in counts.values()), "windows": len(features)}
 
 
-def refuse_truncation(task: Task, examples: Sequence[Any], features: Sequence[Features], max_length: int) -> None:
+def refuse_truncation(examples: Sequence[Any], features: Sequence[Features], max_length: int) -> None:
     """Raise BertctlError naming every text that is longer than the model (`long_text: refuse`)."""
     cut = [feature for feature in features if feature.cut]
     raise_problems(

@@ -12,9 +12,9 @@ LINED = re.compile(r"(?P<file>.*?):(?P<line>\d+): (?P<what>.*)", re.DOTALL)
 LINES_SHOWN = 10
 
 
-def raise_by_kind(problems: Sequence[str], *, hint: str | None = None) -> None:
+def raise_by_kind(problems: Sequence[str]) -> None:
     """Raise one `BertctlError` with all problems; do nothing if there are none."""
-    raise_problems(by_kind(problems), hint=hint)
+    raise_problems(by_kind(problems))
 
 
 def by_kind(problems: Sequence[str]) -> list[str]:

@@ -14,10 +14,9 @@ def scores_of(
     labels: Sequence[str],
     *,
     samples: int = SAMPLES,
-    seed: int = 0,
 ) -> dict[str, Any]:
     """{"metrics": {name: value, low, high, ...}} and the task's details, such as a row a class, ready for JSON."""
-    metrics = summaries(task.score(examples, predictions, labels), samples=samples, seed=seed)
+    metrics = summaries(task.score(examples, predictions, labels), samples=samples)
     return {"metrics": metrics, **task.details(examples, predictions, labels)}
 
 
@@ -27,9 +26,9 @@ def as_record(example: Any, prediction: Prediction) -> Prediction:
     return prediction if name is None else {"id": name, **prediction}
 
 
-def summaries(metrics: Mapping[str, Metric], *, samples: int = SAMPLES, seed: int = 0) -> dict[str, dict[str, Any]]:
+def summaries(metrics: Mapping[str, Metric], *, samples: int = SAMPLES) -> dict[str, dict[str, Any]]:
     """Every metric as value, low, high, ..., ready for JSON."""
-    return {name: metric.summary(samples=samples, seed=seed) for name, metric in metrics.items()}
+    return {name: metric.summary(samples=samples) for name, metric in metrics.items()}
 
 
 def majority_baseline(

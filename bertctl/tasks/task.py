@@ -67,7 +67,6 @@ class TokenExample:
         return f"{self.file}:{self.lines[word]}" if self.lines else self.file
 
 
-Example = TextExample | TokenExample
 Prediction = dict[str, Any]
 
 

@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, cast
 from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
 from bertctl.text.config import Boundary, Errors, Format
 
-COMPRESSED = (".gz", ".zst")
 # Bytes of plain text; a longer document is cut at a line end or blank, so that memory has a bound. War and Peace: 3 MB.
 LONGEST_DOCUMENT = 1 << 22
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

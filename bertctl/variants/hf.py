@@ -144,7 +144,7 @@ def load_model(
     if dropout is not None:
         config = dataclasses.replace(config, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     weights = tidy(read_weights(folder), family, folder)
-    stored, noted = stored_heads(fields, family, weights), dict(fields.get("bertctl") or {})
+    stored, noted = stored_heads(fields, family), dict(fields.get("bertctl") or {})
     beside = embedding_folder.read(folder) if heads is None or "embedding" in heads else None
     if beside is not None:
         stored, noted = {"embedding": beside.projection}, {**noted, **beside.noted}
@@ -163,7 +163,7 @@ def load_model(
     return Loaded(model, labels_of(fields, wanted), noted, new, unused, fields.get("problem_type"))
 
 
-def stored_heads(fields: dict[str, Any], family: Family | None, weights: Mapping[str, Tensor]) -> dict[str, int]:
+def stored_heads(fields: dict[str, Any], family: Family | None) -> dict[str, int]:
     """Which heads the file holds: what bertctl noted, or what the published class name says."""
     noted = (fields.get("bertctl") or {}).get("heads")
     if noted is not None:

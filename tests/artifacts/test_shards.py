@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bertctl.artifacts.folder import whole_folder
 from bertctl.artifacts.shards import TokenShards, TokenShardWriter
-from bertctl.artifacts.tensors import load_arrays, save_tensors
+from bertctl.artifacts.tensors import map_arrays, save_tensors
 from bertctl.errors import BertctlError
 
 Documents = list[list[list[tuple[int, bool]]]]
@@ -109,7 +109,7 @@ def contradictions() -> dict[str, Callable[[dict[str, np.ndarray]], object]]:
 
 @pytest.mark.parametrize("name", contradictions())
 def test_reader_refuses_contradictions(tokens: Path, tmp_path: Path, name: str) -> None:
-    arrays = load_arrays(tokens / "tokens-00000.safetensors")
+    arrays = {key: np.array(view) for key, view in map_arrays(tokens / "tokens-00000.safetensors").items()}
     contradictions()[name](arrays)
     with whole_folder(tmp_path / "x", kind="tokens", inputs={}) as temp:
         save_tensors(temp / "tokens-00000.safetensors", arrays, {"vocab_size": "300"})
@@ -121,7 +121,7 @@ def test_reader_refuses_contradictions(tokens: Path, tmp_path: Path, name: str) 
 def test_reader_refuses_a_vocabulary_size_that_is_no_count(tokens: Path, tmp_path: Path, text: str) -> None:
     with whole_folder(tmp_path / "x", kind="tokens", inputs={}) as temp:
         save_tensors(
-            temp / "tokens-00000.safetensors", load_arrays(tokens / "tokens-00000.safetensors"), {"vocab_size": text}
+            temp / "tokens-00000.safetensors", map_arrays(tokens / "tokens-00000.safetensors"), {"vocab_size": text}
         )
     with pytest.raises(BertctlError, match="vocab_size"):
         TokenShards(tmp_path / "x")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertctl.demo.entities import TYPES, tag_words, tagged_sentences
+from bertctl.demo.entities import tag_words, tagged_sentences
 from bertctl.demo.labels import Sizes
 from bertctl.demo.sources import Definition, Module
 
@@ -80,4 +80,4 @@ def test_examples_are_bio_and_hold_every_type() -> None:
             assert 5 <= len(words) == len(tags) <= 40
             for before, tag in zip(("O", *tags), tags, strict=False):
                 assert tag[0] != "I" or before[1:] == tag[1:]
-    assert {tag[2:] for _, _, tags in found["train"] for tag in tags} >= set(TYPES) - {"MODULE"}
+    assert {tag[2:] for _, _, tags in found["train"] for tag in tags} >= {"CLASS", "EXCEPTION", "FUNCTION", "PARAMETER"}

@@ -9,11 +9,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from bertctl.finetune import baselines
 from bertctl.finetune.baselines import linear, linear_baselines, minimise, piece_counts
-from bertctl.finetune.data import open_data
 from bertctl.recipe.load import build_recipe
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
+from tests.finetune.opened import open_data
 
 WORDS = ["red", "green", "blue", "dog", "cat", "sun"]
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], True, True)
@@ -30,7 +29,7 @@ def opened(folder, task, answer, pairs=False, counts=(80, 30, 30)):
             rows.append(json.dumps(texts | answer(first, second, generator)))
         (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
     section = build_recipe({"path": str(folder)}, DataSection)
-    return open_data(TASKS[task], section, TOKENIZER, max_length=40, seed=0)
+    return open_data(task, section, TOKENIZER)
 
 
 def fitted(data, penalty):
@@ -122,7 +121,7 @@ def test_texts_without_a_piece_leave_the_majority(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\n,x\n,y\n,x\n")
     (tmp_path / "dev.csv").write_text("text,label\n,x\nred,x\n,y\n,x\n")
     section = build_recipe({"path": str(tmp_path)}, DataSection)
-    data = open_data(TASKS["classification"], section, TOKENIZER, max_length=40, seed=0)
+    data = open_data("classification", section, TOKENIZER)
     assert linear_baselines(data)["bag_of_words"]["value"] == 0.75
 
 
@@ -130,7 +129,7 @@ def test_tasks_about_words_have_none(tmp_path):
     (tmp_path / "train.conll").write_text("red B-X\n\ndog O\n\n")
     (tmp_path / "dev.conll").write_text("red B-X\n")
     section = build_recipe({"path": str(tmp_path)}, DataSection)
-    assert linear_baselines(open_data(TASKS["ner"], section, TOKENIZER, max_length=40, seed=0)) == {}
+    assert linear_baselines(open_data("ner", section, TOKENIZER)) == {}
 
 
 def test_pieces_are_limited_to_the_most_frequent(tmp_path, monkeypatch):

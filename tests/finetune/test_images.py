@@ -17,7 +17,6 @@ from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.predict import predict
 from bertctl.evaluate.run import run as evaluate
 from bertctl.finetune.config import FinetuneSection
-from bertctl.finetune.data import open_data
 from bertctl.finetune.run import run
 from bertctl.finetune.states import remember
 from bertctl.heads.model import Model
@@ -26,11 +25,11 @@ from bertctl.recipe.load import build_recipe
 from bertctl.tasks.batches import TrainingBatches, collate
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.losses import CROSS_ENTROPY, PLAIN
-from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Features
 from bertctl.training.runtime import Runtime
 from bertctl.variants.config import EncoderSection, encoder_config
 from bertctl.variants.hf import load_model, save_model
+from tests.finetune.opened import open_data
 
 RUNTIME = Runtime(torch.device("cpu"), torch.float32)
 DIGITS = load_digits()
@@ -137,7 +136,7 @@ def test_what_a_frozen_encoder_says_of_an_image_is_kept_and_found_by_its_pixels(
     small = DataSection(path=digits, train_examples=40, dev_examples=10)
     model = load_model(fresh, {"image": 10}, pooling=pooling).model.eval()
     processor = ImageProcessor.load(fresh, model.config)
-    data = open_data(TASKS["image_classification"], small, processor, max_length=5, seed=0)
+    data = open_data("image_classification", small, processor, max_length=5)
     kept = remember(model, data, tmp_path, 7, RUNTIME)
     batch = collate([*data.train[5::7], data.dev[0].features[3]], model, 0)
     with torch.inference_mode():

@@ -12,7 +12,6 @@ from bertctl.artifacts.tensors import load_tensors
 from bertctl.encoder.encoder import Encoder
 from bertctl.errors import Stopped
 from bertctl.finetune import states
-from bertctl.finetune.data import open_data
 from bertctl.finetune.run import run
 from bertctl.finetune.states import forget, remember
 from bertctl.tasks.batches import collate
@@ -21,6 +20,7 @@ from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import load_model
+from tests.finetune.opened import open_data
 
 RUNTIME = Runtime(torch.device("cpu"), torch.float32)
 FROZEN = {"freeze": "encoder"}
@@ -31,7 +31,7 @@ def opened(encoder, texts, sentences):
     """Task name -> its data."""
     tokenizer = Tokenizer.load(encoder)
     return {
-        name: open_data(TASKS[name], DataSection(path=path), tokenizer, max_length=40, seed=0)
+        name: open_data(name, DataSection(path=path), tokenizer)
         for name, path in (("classification", texts), ("ner", sentences))
     }
 

@@ -8,11 +8,10 @@ import torch
 import transformers
 
 from bertctl.evaluate.predict import predict
-from bertctl.finetune.data import open_data
 from bertctl.finetune.run import run
 from bertctl.finetune.start import FROM_SCRATCH, PRETRAINED, build_model
-from bertctl.tasks.table import TASKS
 from bertctl.text.tokenizer import Tokenizer
+from tests.finetune.opened import open_data
 
 MOODS = {"fine": 2.0, "great": 3.0, "dull": -1.0, "poor": -2.0}
 NOUNS = ("film", "book", "song")
@@ -42,7 +41,7 @@ def lines_of(path):
 @pytest.mark.parametrize("variant", [PRETRAINED, FROM_SCRATCH])
 def test_a_new_head_for_numbers_starts_at_their_mean(variant, make_section, encoder, tmp_path):
     section = make_section(task="regression", data={"path": str(written(tmp_path, "regression"))})
-    data = open_data(TASKS["regression"], section.data, Tokenizer.load(encoder), max_length=40, seed=0)
+    data = open_data("regression", section.data, Tokenizer.load(encoder))
     model = build_model(section, encoder, data, variant=variant, seed=1)
     mean = np.mean([row["score"] for row in lines_of(tmp_path / "train.jsonl")])
     assert model.heads["sequence"].output.bias.item() == pytest.approx(mean, abs=1e-6)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import mean_squared_error
 
-from bertctl.metrics.regression import regression_metrics
+from bertctl.metrics.regression import mean_ranks, regression_metrics
 from bertctl.metrics.rows import sample_values
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.floats(-1e4, 1e4)), min_size=2, max_size=40)
@@ -26,6 +26,11 @@ def test_equal_to_scipy_and_scikit_learn(pairs):
     assert found["pearson"] == pytest.approx(stats.pearsonr(gold, predicted).statistic, abs=1e-9)
     assert found["spearman"] == pytest.approx(stats.spearmanr(gold, predicted).statistic, abs=1e-9)
     assert found["mse"] == pytest.approx(mean_squared_error(gold, predicted), rel=1e-9)
+
+
+@given(st.lists(st.integers(0, 4), max_size=20))
+def test_ranks_share_ties(values):
+    np.testing.assert_array_equal(mean_ranks(np.array(values, dtype=float)), stats.rankdata(values))
 
 
 def test_offset_and_scale_of_the_predictions_do_not_cost_digits():
@@ -72,5 +77,11 @@ def test_a_sample_of_one_repeated_pair_is_undefined_and_left_out():
 
 def test_the_spearman_interval_says_what_it_resamples():
     assert "pairs of ranks" in regression_metrics(np.arange(5), np.arange(5))["spearman"].summary()["note"]
-    with pytest.raises(ValueError, match="one length"):
-        regression_metrics(np.arange(5), np.arange(4))
+
+
+def test_what_are_no_two_lists_of_numbers_is_refused():
+    for other in (np.arange(4), np.zeros((5, 1))):  # a column against a list would be broadcast
+        with pytest.raises(ValueError, match="one length"):
+            regression_metrics(np.arange(5), other)
+    with pytest.raises(ValueError, match="not finite"):
+        regression_metrics(np.array([1.0, np.nan]), np.arange(2))

@@ -64,5 +64,5 @@ def test_truncation_is_counted_and_can_be_refused() -> None:
     features = [Features([2, 5, 3], [0, 0, 0], None, 0, 601, 91), Features([2, 5, 3], [0, 0, 0], None, 1, 510, 0)]
     assert truncation(features) == {"truncated": 1, "examples": 2, "pieces": 1111, "pieces_kept": 1020}
     with pytest.raises(BertctlError, match=r"f:1: got 601 word pieces, expected at most 510 \(max_length 512\)"):
-        refuse_truncation(TASK, [text("a", "1", 1), text("b", "1", 2)], features, 512)
-    refuse_truncation(TASK, [text("b", "1", 2)], features[1:], 512)
+        refuse_truncation([text("a", "1", 1), text("b", "1", 2)], features, 512)
+    refuse_truncation([text("b", "1", 2)], features[1:], 512)

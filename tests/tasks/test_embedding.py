@@ -68,7 +68,7 @@ def test_what_is_cut_is_counted_by_text_and_named_where_it_stands():
     features = encode(examples, TOKENIZER, [], Limits(3))
     assert truncation(features) == {"truncated": 3, "examples": 4, "pieces": 9, "pieces_kept": 4}
     with pytest.raises(BertctlError) as raised:
-        refuse_truncation(TASK, examples, features, 3)
+        refuse_truncation(examples, features, 3)
     assert [problem.partition(": ")[0] for problem in raised.value.problems] == ["qrels:q1", "corpus:1", "corpus:3"]
     windows = encode(examples, TOKENIZER, [], Limits(4, 1, windows=True))
     assert windows_read(windows) == {"texts_in_windows": 1, "windows": 6}
