@@ -22,7 +22,7 @@ from bertctl.pretrain.held_out import rows_on_all_ranks
 from bertctl.pretrain.objective import PretrainingObjective
 from bertctl.text.extend import same_vocabulary
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.training.batching import Batch, Prefetch
+from bertctl.training.batching import Batch, Prefetch, evenly
 from bertctl.training.config import TrainingSection
 from bertctl.training.loop import fit
 from bertctl.training.meter import Meter
@@ -123,7 +123,7 @@ class OnPairs:
     def _rows(self, model: Model) -> NDArray[np.float64]:
         """A row an example [N, 4], on every rank."""
         reader = self.data.held_out
-        ids = np.linspace(0, len(reader) - 1, min(self.section.held_out_examples, len(reader))).round().astype(np.int64)
+        ids = evenly(len(reader), self.section.held_out_examples)
         return rows_on_all_ranks(PretrainingObjective(model), reader, ids, self.batches)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from bertctl.artifacts.manifest import NAME as MANIFEST
@@ -25,7 +24,7 @@ from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Task
 from bertctl.tasks.texts import refuse_other_texts
-from bertctl.training.batching import Batch
+from bertctl.training.batching import Batch, evenly
 from bertctl.training.config import TrainingSection
 from bertctl.training.run_folder import RunFolder
 from bertctl.training.runtime import Runtime
@@ -87,8 +86,8 @@ class ForTask:
 
     def speed_batch(self) -> Batch:
         """Training inputs from all lengths, [at most 32, T]."""
-        ids = np.linspace(0, len(self.data.train) - 1, min(SPEED_EXAMPLES, len(self.data.train))).round().astype(int)
-        return collate([self.data.train[i] for i in ids], self.teacher, self.data.tokenizer.pad_id)
+        chosen = evenly(len(self.data.train), SPEED_EXAMPLES)
+        return collate([self.data.train[i] for i in chosen], self.teacher, self.data.tokenizer.pad_id)
 
     def train(self, objective: DistillationObjective, folder: RunFolder) -> dict[str, Any]:
         """Train the student; the dev set picks the weights. Errors: NonFinite, Stopped."""

@@ -22,7 +22,7 @@ from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.score import comparison
 from bertctl.evaluate.systems import Checkpoint
 from bertctl.evaluate.task import longest_input
-from bertctl.metrics.masked_lm import masked_lm_metrics
+from bertctl.metrics.masked_lm import entropy, masked_lm_metrics
 from bertctl.metrics.rows import Metric, mean_metric
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.data import make_masking, tokens_of
@@ -34,7 +34,7 @@ from bertctl.tasks.scores import summaries
 from bertctl.text.config import CorpusSection
 from bertctl.text.corpus import read_corpus
 from bertctl.text.tokenizer import Tokenizer
-from bertctl.training.batching import pad_batch, to_tensors
+from bertctl.training.batching import evenly, pad_batch, to_tensors
 from bertctl.training.runtime import Runtime
 
 WINDOWS_AT_ONCE = 4096
@@ -129,7 +129,7 @@ def score_pairs(
         seed=seed,
         runtime=runtime,
     )
-    ids = np.linspace(0, len(reader) - 1, min(section.held_out_examples, len(reader))).round().astype(np.int64)
+    ids = evenly(len(reader), section.held_out_examples)
     rows = score_rows(objective, reader, ids, batches, batch_size=section.batch_size)
     about, metrics = metrics_of(rows)
     if reader.has_pairs() and "sentence_pair" in objective.weights:
@@ -260,9 +260,3 @@ class TextScorer:
             "labels": ids.reshape(-1)[positions],
         }
         return self.objective.rows(to_tensors(batch), self.runtime)
-
-
-def entropy(counts: NDArray[np.int64]) -> float:
-    """Entropy in nats of a distribution given by counts."""
-    shares = counts[counts > 0] / counts.sum()
-    return float(-(shares * np.log(shares)).sum())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bertctl.metrics.confusion import class_numbers
 from bertctl.metrics.rows import Metric
 
 EMPTY = "there are no examples"
@@ -19,12 +20,7 @@ def count_rows(gold: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndar
 
     Shapes: gold, predicted [N] class numbers. Errors: ValueError on different lengths or numbers outside 0..C-1.
     """
-    gold, predicted = np.asarray(gold, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
-    if gold.shape != predicted.shape or gold.ndim != 1:
-        raise ValueError(f"gold {gold.shape} and predicted {predicted.shape} are not two lists of one length")
-    both = np.concatenate([gold, predicted])
-    if len(both) and (both.min() < 0 or both.max() >= classes):
-        raise ValueError(f"class numbers from {both.min()} to {both.max()} do not fit {classes} classes")
+    gold, predicted = class_numbers(gold, predicted, classes)
     number = np.arange(classes)
     is_predicted, is_gold = predicted[:, None] == number, gold[:, None] == number
     return np.concatenate([is_predicted & is_gold, is_predicted, is_gold], axis=1).astype(np.uint8)

@@ -15,13 +15,19 @@ def confusion_matrix(gold: np.ndarray, predicted: np.ndarray, classes: int) -> n
 
     Errors: ValueError on different lengths or numbers outside 0..C-1.
     """
+    gold, predicted = class_numbers(gold, predicted, classes)
+    return np.bincount(gold * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+
+
+def class_numbers(gold: np.ndarray, predicted: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Both as int64. Errors: ValueError on different lengths or numbers outside 0..C-1."""
     gold, predicted = np.asarray(gold, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
     if gold.shape != predicted.shape or gold.ndim != 1:
         raise ValueError(f"gold {gold.shape} and predicted {predicted.shape} are not two lists of one length")
     both = np.concatenate([gold, predicted])
     if len(both) and (both.min() < 0 or both.max() >= classes):
         raise ValueError(f"class numbers from {both.min()} to {both.max()} do not fit {classes} classes")
-    return np.bincount(gold * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+    return gold, predicted
 
 
 def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Loss, perplexity and accuracy of masked-token prediction, from one row an example: summed loss, hits, targets."""
+"""Loss, perplexity and accuracy of masked-token prediction, from one row an example: summed loss, hits, targets; and
+the entropy that a loss is compared with."""
 
 import numpy as np
 
@@ -15,3 +16,9 @@ def masked_lm_metrics(loss_sums: np.ndarray, hits: np.ndarray, targets: np.ndarr
         "perplexity": Metric("perplexity", rows, lambda sums: np.exp(sums[..., 0] / sums[..., 2]), NO_TARGETS),
         "accuracy": Metric("accuracy", rows, lambda sums: sums[..., 1] / sums[..., 2], NO_TARGETS),
     }
+
+
+def entropy(counts: np.ndarray) -> float:
+    """Entropy in nats of how often each token occurs: the loss of a model that knows nothing else. Shapes: [V]."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())

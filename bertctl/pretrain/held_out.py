@@ -13,9 +13,10 @@ from bertctl import signals
 from bertctl.artifacts.shards import TokenShards
 from bertctl.console import warn
 from bertctl.errors import Stopped
+from bertctl.metrics.masked_lm import entropy
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.masking import Ids
-from bertctl.training.batching import Batch
+from bertctl.training.batching import Batch, evenly
 from bertctl.training.runtime import Runtime
 
 MOST_TOKENS_COUNTED = 50_000_000
@@ -76,7 +77,7 @@ def rows_on_all_ranks(
 def evaluate_held_out(objective: Scored, reader: ExampleReader, batches: MaskedBatches, most: int) -> dict[str, Any]:
     """The objective's scores on at most `most` held-out examples, over all ranks, each example once. Errors: Stopped,
     on every rank."""
-    ids = np.linspace(0, len(reader) - 1, min(most, len(reader))).round().astype(np.int64)
+    ids = evenly(len(reader), most)
     sums = rows_on_all_ranks(objective, reader, ids, batches).sum(axis=0).tolist()
     return {"examples": len(ids), **objective.summary(dict(zip(objective.columns, sums, strict=True)), len(ids))}
 
@@ -89,9 +90,7 @@ def unigram_entropy(shards: TokenShards, ordinary_ids: Ids) -> float:
     for shard in shards.shards:
         tokens = shard.tokens[: math.ceil(len(shard.tokens) * share)]
         counts += np.bincount(tokens, minlength=shards.vocab_size)
-    frequencies = counts[ordinary_ids] / max(1, counts[ordinary_ids].sum())
-    frequencies = frequencies[frequencies > 0]
-    return float(-(frequencies * np.log(frequencies)).sum())
+    return entropy(counts[ordinary_ids])
 
 
 def on_plateau(loss: float, entropy: float) -> bool:

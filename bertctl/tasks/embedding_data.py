@@ -13,9 +13,9 @@ from typing import Any
 from bertctl.errors import raise_problems
 from bertctl.tasks.classification import LABELS
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.scored_pairs import read_scored_pairs
-from bertctl.tasks.tables import Table, format_of, read_table
-from bertctl.tasks.texts import PAIRS, find_column, has_header
+from bertctl.tasks.scored_pairs import read_scored_table
+from bertctl.tasks.tables import Table
+from bertctl.tasks.texts import PAIRS, find_column
 from bertctl.tasks.values import IDS, id_in, number_of, text_of
 
 ANCHORED = (
@@ -85,11 +85,7 @@ class PairExample:
 
 def read_file(path: Path, data: DataSection, labelled: bool, problems: list[str]) -> list[PairExample]:
     """The pairs of a CSV, TSV, JSONL or Parquet file, or of one of the forms of the STS benchmark."""
-    kind = format_of(path, data.format, otherwise="tsv")
-    table = read_scored_pairs(path, kind, data, problems)
-    if table is None:
-        table = read_table(path, kind, header=has_header(data), problems=problems)
-    return read_rows(table, data, labelled, problems)
+    return read_rows(read_scored_table(path, data, problems), data, labelled, problems)
 
 
 def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[str]) -> list[PairExample]:

@@ -10,11 +10,11 @@ import numpy as np
 from bertctl.metrics.regression import regression_metrics
 from bertctl.metrics.rows import Metric
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.scored_pairs import read_scored_pairs
-from bertctl.tasks.tables import Table, format_of, read_table
+from bertctl.tasks.scored_pairs import read_scored_table
+from bertctl.tasks.tables import Table
 from bertctl.tasks.task import Features, Limits, Prediction, TextExample
 from bertctl.tasks.text_windows import encode_labelled, mean_over_windows
-from bertctl.tasks.texts import find_column, has_header, read_texts
+from bertctl.tasks.texts import find_column, read_texts
 from bertctl.tasks.values import number_of
 from bertctl.text.tokenizer import Tokenizer
 
@@ -24,11 +24,7 @@ SAME = 4  # decimals to which two answers are the same when a run is looked at t
 
 def read_file(path: Path, data: DataSection, labelled: bool, problems: list[str]) -> list[TextExample]:
     """The examples of a CSV, TSV, JSONL or Parquet file, or of one of the forms of the STS benchmark."""
-    kind = format_of(path, data.format, otherwise="tsv")
-    table = read_scored_pairs(path, kind, data, problems)
-    if table is None:
-        table = read_table(path, kind, header=has_header(data), problems=problems)
-    return read_rows(table, data, labelled, problems)
+    return read_rows(read_scored_table(path, data, problems), data, labelled, problems)
 
 
 def read_rows(table: Table, data: DataSection, labelled: bool, problems: list[str]) -> list[TextExample]:

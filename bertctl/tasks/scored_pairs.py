@@ -9,11 +9,19 @@ import csv
 from pathlib import Path
 
 from bertctl.tasks.config import DataSection
-from bertctl.tasks.tables import Table, lines_of, read_table, read_text
+from bertctl.tasks.tables import Table, format_of, lines_of, read_table, read_text
+from bertctl.tasks.texts import has_header
 from bertctl.tasks.values import is_number
 
 COLUMNS = ["sentence1", "sentence2", "score"]
 ORIGINAL_SCORE, ORIGINAL_WIDTH = 4, 7
+
+
+def read_scored_table(path: Path, data: DataSection, problems: list[str]) -> Table:
+    """A CSV, TSV, JSONL or Parquet file, or one of the forms of the STS benchmark."""
+    kind = format_of(path, data.format, otherwise="tsv")
+    table = read_scored_pairs(path, kind, data, problems)
+    return read_table(path, kind, header=has_header(data), problems=problems) if table is None else table
 
 
 def read_scored_pairs(path: Path, kind: str, data: DataSection, problems: list[str]) -> Table | None:

@@ -73,6 +73,11 @@ def step_examples(step: int, batch_size: int, count: int, seed: int) -> tuple[Id
     return epochs, ids
 
 
+def evenly(count: int, most: int) -> Ids:
+    """At most `most` of the examples 0 .. count - 1, at even distances: the same ones every time."""
+    return np.linspace(0, count - 1, min(most, count)).round().astype(np.int64)
+
+
 def bucketed_epoch(lengths: Ids, batch_size: int, *, seed: int, epoch: int, window: int = 50) -> list[Ids]:
     """Batches of one epoch, each of examples of like length: shuffle, sort by length within `window` batches, cut,
     shuffle the batches. Every example once; one batch of the epoch may be short."""
