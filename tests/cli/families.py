@@ -8,10 +8,8 @@ import torch
 import transformers
 
 from tests.text.families import unigram
+from tests.toys import BAD, FILLER, GOOD, TOPICS
 
-TOPICS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
-GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "poor")
-FILLER = ("the", "a", "was", "and", "it", "we", "saw", "very")
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 DEEP = {"num_hidden_layers": 4}  # of families whose layers differ
 NEAR = {"relative_buckets": 8, "relative_max_distance": 16}
@@ -75,15 +73,6 @@ FAMILIES = {
 }
 
 
-def documents(count: int, seed: int = 0) -> str:
-    """Three sentences each, nearly always with one word; and one document with all words that there are."""
-    generator = np.random.default_rng(seed)
-    noise, topics = generator.choice(TOPICS, (count, 3, 6)), generator.choice(TOPICS, (count, 1, 1))
-    words = np.where(generator.random((count, 3, 6)) < 0.1, noise, topics)
-    every = "\n".join([" ".join((*GOOD, *BAD, *FILLER))] * 2)
-    return "\n\n".join([*("\n".join(" ".join(row) for row in document) for document in words), every]) + "\n"
-
-
 def classified(count: int, seed: int) -> str:
     """TSV: three good or bad words among filler."""
     generator = np.random.default_rng(seed)
@@ -92,17 +81,6 @@ def classified(count: int, seed: int) -> str:
         words = [*generator.choice((GOOD, BAD)[number % 2], 3), *generator.choice(FILLER, generator.integers(1, 4))]
         rows.append(f"{' '.join(generator.permutation(words))}\t{('pos', 'neg')[number % 2]}")
     return "\n".join(rows) + "\n"
-
-
-def tagged(count: int, seed: int) -> str:
-    """CoNLL: the good words are persons, in sentences of filler."""
-    generator = np.random.default_rng(seed)
-    sentences = []
-    for _ in range(count):
-        rows = [f"{word} O" for word in generator.choice(FILLER, generator.integers(2, 6))]
-        rows.insert(int(generator.integers(0, len(rows))), f"{generator.choice(GOOD)} B-PER")
-        sentences.append("\n".join(rows))
-    return "\n\n".join(sentences) + "\n"
 
 
 def write_checkpoint(kind: str, texts: list[str], folder: Path) -> None:

@@ -6,6 +6,7 @@ Vocabularies and pairs are made once a kind; everything else is done anew for ea
 """
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from PIL import Image
 from bertctl import signals
 from bertctl.cli import identity
 from bertctl.variants.table import VARIANTS
-from tests.cli.families import FAMILIES, SIZES, classified, documents, tagged, write_checkpoint
+from tests.cli.families import FAMILIES, SIZES, classified, write_checkpoint
 from tests.cli.road import assert_falls, bertctl, config, losses, result, sets, training
+from tests.toys import documents, tagged
 
 TEXTS = ["the lovely was a", "awful", "we saw it and it was very dull"]
 ROWS = {"train": (96, 0), "dev": (16, 1), "test": (24, 2)}
@@ -36,8 +38,9 @@ def _alone():
 def place(tmp_path_factory):
     """The corpus and the data of two tasks."""
     folder = tmp_path_factory.mktemp("families")
-    (folder / "corpus.txt").write_text(documents(80))
-    for name, ending, make in (("texts", "tsv", classified), ("words", "conll", tagged)):
+    (folder / "corpus.txt").write_text(documents(80, 0, width=6))
+    tags = partial(tagged, shortest=2, longest=5)
+    for name, ending, make in (("texts", "tsv", classified), ("words", "conll", tags)):
         (folder / name).mkdir()
         for split, (count, seed) in ROWS.items():
             (folder / name / f"{split}.{ending}").write_text(make(count, seed))

@@ -1,12 +1,10 @@
 """A small corpus as pairs, a teacher pretrained on it, a second one fine-tuned: what the stage starts from."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bertctl import signals
 from bertctl.build_pairs.config import BuildPairsSection
 from bertctl.build_pairs.run import run as build_pairs
 from bertctl.distill.config import DistillSection
@@ -17,25 +15,7 @@ from bertctl.pretrain.run import run as pretrain
 from bertctl.recipe.load import build_recipe
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.run import run as tokenize
-
-GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "poor")
-FILLER = ("the", "a", "was", "and", "it", "we", "saw", "very")
-TOPICS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
-
-
-@pytest.fixture(autouse=True)
-def _no_signal():
-    signals.clear()
-    yield
-    signals.clear()
-
-
-def texts(count: int, seed: int) -> list[str]:
-    """Documents of three sentences with one word of their own in nine places of ten: masked tokens can be told."""
-    generator = np.random.default_rng(seed)
-    noise, topics = generator.choice(TOPICS, (count, 3, 8)), generator.choice(TOPICS, (count, 1, 1))
-    words = np.where(generator.random((count, 3, 8)) < 0.1, noise, topics)
-    return ["\n".join(" ".join(row) for row in document) for document in words]
+from tests.toys import BAD, FILLER, GOOD, documents, tagged
 
 
 def classified(count: int, seed: int) -> str:
@@ -49,23 +29,12 @@ def classified(count: int, seed: int) -> str:
     return "\n".join(rows) + "\n"
 
 
-def tagged(count: int, seed: int) -> str:
-    """CoNLL: the good words are persons, in sentences of filler."""
-    generator = np.random.default_rng(seed)
-    sentences = []
-    for _ in range(count):
-        rows = [f"{word} O" for word in generator.choice(FILLER, generator.integers(3, 9))]
-        rows.insert(int(generator.integers(0, len(rows))), f"{generator.choice(GOOD)} B-PER")
-        sentences.append("\n".join(rows))
-    return "\n\n".join(sentences) + "\n"
-
-
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory) -> dict[str, str]:
     """Folders: tokens, pairs, teacher (masked LM and sentence pairs), data of two tasks, a teacher for the first."""
     folder = tmp_path_factory.mktemp("inputs")
     corpus = folder / "corpus.txt"
-    corpus.write_text("\n\n".join([*texts(200, 0), "\n".join([" ".join((*GOOD, *BAD, *FILLER))] * 2)]) + "\n")
+    corpus.write_text(documents(200, 0, width=8))
     made = {name: folder / name for name in ("tokens", "pairs", "teacher", "texts", "sentences", "classifier")}
     tree = {"corpus": {"files": [str(corpus)]}, "vocab_size": 120, "sentences": "newline"}
     tokenize(build_recipe(tree, TokenizeSection), out=made["tokens"], seed=0)
@@ -114,13 +83,3 @@ def for_task(inputs):
         return build_recipe({**tree, **more, "training": settings | (training or {})}, DistillSection)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def model_hash():
-    """SHA-256 of the weights of a finished run, from its manifest."""
-
-    def read(folder: Path) -> str:
-        return json.loads((folder / "model" / "manifest.json").read_text())["files"]["model.safetensors"]["sha256"]
-
-    return read

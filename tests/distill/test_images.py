@@ -1,7 +1,6 @@
 """A ViT that knows scikit-learn's digits teaches a shallower one: scores, losses by hand, resume, and transformers."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -166,20 +165,12 @@ def test_a_rank_without_an_image_adds_nothing_to_any_loss(done, teacher):
     assert {float(loss.detach()) for loss in objective(batch).values()} == {0.0}
 
 
-def test_stopped_and_resumed_it_ends_with_the_same_bytes(section, tmp_path, model_hash, monkeypatch):
+def test_stopped_and_resumed_it_ends_with_the_same_bytes(section, tmp_path, model_hash, stop_at):
     made = section(
         9, {"save_every_steps": 4, "evaluate_every_steps": 6}, student={"hidden_size": 16}, weights={"hidden_mse": 1}
     )
     whole = run(made, out=tmp_path / "whole", seed=1)
-    plain, calls = trainer.after_step, []
-
-    def interrupted(*rest):
-        calls.append(1)
-        if len(calls) == 7:
-            signals.request(signal.SIGTERM)
-        return plain(*rest)
-
-    monkeypatch.setattr(trainer, "after_step", interrupted)
+    calls = stop_at(trainer, "after_step", 7)
     with pytest.raises(Stopped):
         run(made, out=tmp_path / "parts", seed=1)
     signals.clear()

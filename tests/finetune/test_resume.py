@@ -73,25 +73,16 @@ def test_killed_at_a_write_it_resumes_to_the_same_bytes(point, section, whole, t
 
 @pytest.mark.parametrize("call", [2, 3, 7])  # of 6 evaluations on dev, and then the test set
 def test_a_signal_while_scoring_saves_the_step_and_resumes_to_the_same_bytes(
-    call, section, whole, tmp_path, model_hash, monkeypatch
+    call, section, whole, tmp_path, model_hash, stop_at
 ):
-    out, calls = tmp_path / "run", []
-    plain = train.predict_chunks
-
-    def interrupted(*positional, **named):
-        calls.append(None)
-        if len(calls) == call:
-            signals.request(signal.SIGTERM)
-        return plain(*positional, **named)
-
-    monkeypatch.setattr(train, "predict_chunks", interrupted)
+    out = tmp_path / "run"
+    stop_at(train, "predict_chunks", call)
     with pytest.raises(Stopped) as stopped:
         run(section, out=out, seed=3)
     assert stopped.value.exit_status == 143
     step = min(EVALUATE * call, STEPS)
     assert (out / "runs" / "pretrained-seed3" / "checkpoints" / f"step-{step}").is_dir()
     signals.clear()
-    monkeypatch.undo()
     result = run(section, out=out, seed=3, resume=True)
     assert_same(out, result, whole, model_hash)
 

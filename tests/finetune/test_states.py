@@ -1,7 +1,6 @@
 """A frozen encoder's outputs, kept on disk: the same ones, found by input, and gone in the end."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -148,22 +147,13 @@ def test_only_the_head_moves(make_section, encoder, tmp_path):
     assert [row["group"] for row in result["parameter_groups"] if not row["frozen"]] == ["head"]
 
 
-def test_a_signal_while_they_are_computed_leaves_nothing_half(make_section, tmp_path, monkeypatch, model_hash):
+def test_a_signal_while_they_are_computed_leaves_nothing_half(make_section, tmp_path, stop_at, model_hash):
     section = make_section(steps=10, strategy=FROZEN)
-    plain, calls = states.collate, []
-
-    def interrupted(*rest):
-        calls.append(1)
-        if len(calls) == 3:
-            signals.request(signal.SIGTERM)
-        return plain(*rest)
-
-    monkeypatch.setattr(states, "collate", interrupted)
+    stop_at(states, "collate", 3)
     with pytest.raises(Stopped):
         run(section, out=tmp_path / "run", seed=0)
     assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file() and "states" in str(path.parent)]
     signals.clear()
-    monkeypatch.undo()
     run(section, out=tmp_path / "run", seed=0, resume=True)
     run(section, out=tmp_path / "whole", seed=0)
     assert model_hash(tmp_path / "run") == model_hash(tmp_path / "whole")

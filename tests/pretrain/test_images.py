@@ -2,7 +2,6 @@
 
 import json
 import math
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -34,13 +33,6 @@ ENCODER = {
     "num_channels": 1,
 }
 RUNTIME = Runtime(torch.device("cpu"), torch.float32)
-
-
-@pytest.fixture(autouse=True)
-def _no_signal():
-    signals.clear()
-    yield
-    signals.clear()
 
 
 @pytest.fixture(scope="module")
@@ -147,23 +139,15 @@ def test_the_model_is_one_of_transformers_and_a_start_for_both_heads(pretrained,
     assert result["masked_pixel_loss"] < 0.9 * result["visible_mean_loss"]
 
 
-def test_a_stopped_and_resumed_run_is_the_same_to_the_bit(section, tmp_path, monkeypatch):
+def test_a_stopped_and_resumed_run_is_the_same_to_the_bit(section, tmp_path, stop_at):
     made = section(steps=12, training={"save_every_steps": 4, "evaluate_every_steps": 6, "keep_checkpoints": 2})
     whole = stage.run(made, out=tmp_path / "whole", seed=1)
-    steps = []
-
-    def counted(step, speed, real=stage.step_line):
-        steps.append(step.number)
-        if step.number == 7:
-            signals.request(signal.SIGTERM)
-        return real(step, speed)
-
-    monkeypatch.setattr(stage, "step_line", counted)
+    lines = stop_at(stage, "step_line", 7)
     often = made.model_copy(update={"training": made.training.model_copy(update={"log_every_steps": 1})})
     with pytest.raises(Stopped):
         stage.run(often, out=tmp_path / "parts", seed=1)
     signals.clear()
-    assert steps[-1] == 7
+    assert [step.number for step, _ in lines] == [1, 2, 3, 4, 5, 6, 7]
     parts = stage.run(often, out=tmp_path / "parts", seed=1, resume=True)
     timed = {"seconds", "tokens_per_second"}
     assert {k: v for k, v in parts.items() if k not in timed} == {k: v for k, v in whole.items() if k not in timed}

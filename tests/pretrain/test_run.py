@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -21,11 +20,6 @@ from bertctl.recipe.load import build_recipe
 from bertctl.variants.hf import load_model
 
 TRAINING = {"steps": 12, "batch_size": 8, "optimizer": {"lr": 3e-3}, "precision": "float32", "log_every_steps": 4}
-
-
-@pytest.fixture(autouse=True)
-def _no_signal():
-    signals.clear()
 
 
 @pytest.fixture(scope="module")
@@ -124,18 +118,10 @@ def test_what_cannot_work_is_refused_before_anything_is_written(fields, words, s
 
 
 @pytest.mark.parametrize("call", [1, 2])  # in the middle, and after the last step
-def test_a_signal_while_scoring_saves_the_step_and_the_resumed_run_is_the_same(call, section, tmp_path, monkeypatch):
+def test_a_signal_while_scoring_saves_the_step_and_the_resumed_run_is_the_same(call, section, tmp_path, stop_at):
     made = section(training={**TRAINING, "evaluate_every_steps": 6})
     run(made, out=tmp_path / "whole", seed=1)
-    plain, calls = held_out.score_rows, []
-
-    def interrupted(*positional, **named):
-        calls.append(None)
-        if len(calls) == call:
-            signals.request(signal.SIGTERM)
-        return plain(*positional, **named)
-
-    monkeypatch.setattr(held_out, "score_rows", interrupted)
+    stop_at(held_out, "score_rows", call)
     with pytest.raises(Stopped) as stopped:
         run(made, out=tmp_path / "run", seed=1)
     assert stopped.value.exit_status == 143
@@ -190,18 +176,11 @@ def test_replaced_tokens_leave_a_model_and_its_generator(electra):
     assert 0 < result["replaced_token_share"] < 0.2
 
 
-def test_a_stopped_run_on_replaced_tokens_ends_with_the_same_bytes(electra, tmp_path, monkeypatch):
-    plain = held_out.score_rows
-
-    def interrupted(*positional, **named):
-        signals.request(signal.SIGTERM)
-        return plain(*positional, **named)
-
-    monkeypatch.setattr(held_out, "score_rows", interrupted)
+def test_a_stopped_run_on_replaced_tokens_ends_with_the_same_bytes(electra, tmp_path, stop_at):
+    stop_at(held_out, "score_rows")
     with pytest.raises(Stopped):
         run(electra[2], out=tmp_path / "run", seed=1)
     assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("step-*")] == ["step-6"]
-    monkeypatch.undo()
     signals.clear()
     result = run(electra[2], out=tmp_path / "run", seed=1, resume=True)
     for name in ("model", "generator"):
@@ -222,20 +201,13 @@ def test_going_on_with_both_models(electra, section, tmp_path):
         assert all(torch.allclose(before[key], after[key], atol=1e-6) for key in before)
 
 
-def test_a_stopped_run_with_disentangled_words_ends_with_the_same_bytes(section, tmp_path, monkeypatch):
+def test_a_stopped_run_with_disentangled_words_ends_with_the_same_bytes(section, tmp_path, stop_at):
     objective = REPLACED | {"embedding_sharing": "disentangled"}
     made = section(encoder=ELECTRA, objective=objective, training={**TRAINING, "evaluate_every_steps": 6})
     run(made, out=tmp_path / "whole", seed=1)
-    plain = held_out.score_rows
-
-    def interrupted(*positional, **named):
-        signals.request(signal.SIGTERM)
-        return plain(*positional, **named)
-
-    monkeypatch.setattr(held_out, "score_rows", interrupted)
+    stop_at(held_out, "score_rows")
     with pytest.raises(Stopped):
         run(made, out=tmp_path / "run", seed=1)
-    monkeypatch.undo()
     signals.clear()
     run(made, out=tmp_path / "run", seed=1, resume=True)
     words = []

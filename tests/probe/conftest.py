@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from bertctl import signals
 from bertctl.encoder.config import EncoderConfig
 from bertctl.heads.model import Model
 from bertctl.text.tokenizer import Tokenizer
@@ -17,13 +16,6 @@ TAGS = {
     "cat": "NOUN", "dog": "NOUN", "house": "NOUN", "mat": "NOUN", "extraordinary": "ADJ", "old": "ADJ", "good": "ADJ",
     "sat": "VERB", "ran": "VERB", "saw": "VERB", "the": "DET", "a": "DET",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _no_signal():
-    signals.clear()
-    yield
-    signals.clear()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -52,8 +52,5 @@ def test_a_signal_stops_the_count():
             yield "word"
             signals.request(15)
 
-    try:
-        with pytest.raises(Stopped):
-            count(endless())
-    finally:
-        signals.clear()
+    with pytest.raises(Stopped):
+        count(endless())

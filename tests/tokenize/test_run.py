@@ -214,11 +214,8 @@ def test_a_signal_leaves_nothing(corpus, tmp_path, monkeypatch, at):
         check(doing)
 
     monkeypatch.setattr(signals, "check", count_down)
-    try:
-        with pytest.raises(Stopped) as caught:
-            run(section([corpus]), out=tmp_path / "out", seed=1)
-    finally:
-        signals.clear()
+    with pytest.raises(Stopped) as caught:
+        run(section([corpus]), out=tmp_path / "out", seed=1)
     assert caught.value.exit_status == 143
     assert [p.name for p in tmp_path.iterdir()] == ["c.txt"]
 
