@@ -15,10 +15,11 @@ from bertctl.finetune.start import resolve_training
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
 from bertctl.metrics.rows import Metric
-from bertctl.tasks.batches import collate, predict_chunks
+from bertctl.tasks.batches import collate
 from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.tasks.kinds import raise_by_kind
 from bertctl.tasks.label_checks import unknown_labels
+from bertctl.tasks.predicting import predict_chunks
 from bertctl.tasks.preprocessing import refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS

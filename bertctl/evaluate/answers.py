@@ -16,8 +16,9 @@ from bertctl import signals
 from bertctl.encoder.encoder import EncoderOutput
 from bertctl.evaluate.inputs import Record
 from bertctl.heads.model import Model
-from bertctl.tasks.batches import collate, feature_logits
+from bertctl.tasks.batches import collate
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.predicting import feature_logits
 from bertctl.tasks.task import Features, Limits, Task, TextExample
 from bertctl.tasks.text_windows import encode_windows, mean_over_windows
 from bertctl.tasks.texts import encode_texts, fit, framed, refuse_other_texts

@@ -11,9 +11,9 @@ from bertctl.errors import BertctlError
 from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.task import limits_for, say_cut, settings_of
 from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
-from bertctl.tasks.batches import encode_chunks, joined, predict_chunks
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.kinds import raise_by_kind
+from bertctl.tasks.predicting import encode_chunks, joined, predict_chunks
 from bertctl.tasks.preprocessing import preprocessor
 from bertctl.tasks.submissions import with_no_answer
 from bertctl.tasks.table import TASKS

@@ -15,8 +15,8 @@ from torch import Tensor
 from bertctl import signals
 from bertctl.finetune.data import TaskData
 from bertctl.metrics.rows import Metric
-from bertctl.tasks.batches import Chunk, joined
 from bertctl.tasks.losses import PLAIN
+from bertctl.tasks.predicting import Chunk, joined
 from bertctl.tasks.task import Features, Task
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.training.batching import Batch

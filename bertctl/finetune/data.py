@@ -9,9 +9,9 @@ from typing import Any
 from bertctl.console import note, warn
 from bertctl.errors import BertctlError
 from bertctl.tasks.audit import audit, refuse_truncation, truncation, windows_read
-from bertctl.tasks.batches import Chunk, encode_chunks
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.embedding_section import EmbeddingSection
+from bertctl.tasks.predicting import Chunk, encode_chunks
 from bertctl.tasks.task import Features, Limits, Splits, Task
 from bertctl.tasks.texts import pairs_in
 

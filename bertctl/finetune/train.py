@@ -18,7 +18,8 @@ from bertctl.finetune.lora import merge_lora
 from bertctl.finetune.score import score_run
 from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.heads.model import Model
-from bertctl.tasks.batches import Chunk, TrainingBatches, predict_chunks
+from bertctl.tasks.batches import TrainingBatches
+from bertctl.tasks.predicting import Chunk, predict_chunks
 from bertctl.tasks.task import Prediction
 from bertctl.training.batching import Batch, Prefetch
 from bertctl.training.config import TrainingSection

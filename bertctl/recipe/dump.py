@@ -7,7 +7,7 @@ from typing import Any
 from bertctl.recipe.redact import redact
 from bertctl.recipe.section import Section
 from bertctl.recipe.sections import sections_in
-from bertctl.recipe.yaml_tree import resolve
+from bertctl.recipe.yaml_scalars import resolve
 
 PLAIN = re.compile(r"[A-Za-z_/.][A-Za-z0-9_/.+-]*")
 

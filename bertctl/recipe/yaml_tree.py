@@ -1,31 +1,22 @@
 """YAML text to a plain tree in which every key and value remembers its line and column.
 
-PyYAML only scans; its resolver is YAML 1.1, where `1e-4` is text, `no` is false, `010` is 8 and a doubled key silently
-wins. Here the YAML 1.2 core schema holds (source: yaml.org/spec/1.2.2, section 10.3.2), with `1_000` taken for 1000,
-and what could mean two things is refused. The walk over parser events keeps its own stack, so nesting cannot exhaust
-Python's, and expanded aliases are counted, so a bomb of them goes nowhere.
+PyYAML only scans: values are those of `yaml_scalars`, and a doubled key, which PyYAML lets win in silence, is refused.
+The walk over parser events keeps its own stack, so nesting cannot exhaust Python's, and expanded aliases are counted,
+so a bomb of them goes nowhere.
 """
 
-import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import yaml
 
+from bertctl.recipe.yaml_scalars import resolve
+
 DEEPEST = 64
 MOST_NODES = 20_000
 
 Path = tuple[str | int, ...]
-
-INTEGER = re.compile(r"[-+]?[0-9]+(_[0-9]+)*")
-BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
-WORDS |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
 class Mark(NamedTuple):
@@ -199,24 +190,6 @@ def _scalar(event: "yaml.ScalarEvent", anchors: dict[str, _Node]) -> _Node:
     if event.anchor is not None:
         anchors[event.anchor] = node
     return node
-
-
-def resolve(text: str) -> Any:
-    """The value of a plain (unquoted) scalar under the core schema.
-
-    Errors: ValueError with a sentence, for a leading zero and for numbers that are not finite.
-    """
-    if text in WORDS:
-        return WORDS[text]
-    if LEADING_ZERO.fullmatch(text):
-        raise ValueError(f"got `{text}`, expected a number without a leading zero (in quotes, if it is text)")
-    if INTEGER.fullmatch(text) and len(text) <= 400:
-        return int(text)  # int() takes the underscores of 1_000
-    if BASED.fullmatch(text) and len(text) <= 400:
-        return int(text, 0)
-    if NOT_FINITE.fullmatch(text) or (FLOAT.fullmatch(text) and not math.isfinite(float(text))):
-        raise ValueError(f"got `{text[:40]}`, expected a finite number")
-    return float(text) if FLOAT.fullmatch(text) else text
 
 
 def _plain(node: _Node, path: Path, document: Document) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +24,13 @@ from bertctl import console
 from bertctl.artifacts.checkpoint import KIND as CHECKPOINT
 from bertctl.artifacts.checkpoint import latest_checkpoint, prune_checkpoints, step_of
 from bertctl.artifacts.files import clean_leftovers
-from bertctl.artifacts.folder import KEPT, environment_faults, lock, whole_folder, write_whole
+from bertctl.artifacts.folder import KEPT, lock, whole_folder, write_whole
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify, write_manifest
 from bertctl.artifacts.tensors import load_tensors, save_tensors
 from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, NonFinite, raise_problems
+from bertctl.training.metrics_log import MetricsLog
 from bertctl.training.runtime import Runtime
 from bertctl.training.state import (
     load_model_tensors,
@@ -63,12 +64,11 @@ class RunFolder:
         self.out, self.kind, self.resume, self.keep, self.rank = out, kind, resume, keep, rank
         self.fingerprint: dict[str, Any] = _flat(json.loads(json.dumps(fingerprint, allow_nan=False)))
         self.inputs = dict(inputs or {})
-        self.checkpoints, self.metrics = out / "checkpoints", out / "metrics.jsonl"
+        self.checkpoints, self.metrics = out / "checkpoints", MetricsLog(out / "metrics.jsonl")
         self.state: dict[str, Any] = {}
         self.finished = False
         self.saved_step: int | None = None
         self._stack = ExitStack()
-        self._log: IO[str] | None = None
 
     def __enter__(self) -> Self:
         with self._stack as stack:
@@ -86,8 +86,7 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._log is not None:
-            self._log.close()
+        self.metrics.close()
         self._stack.close()
 
     def _check_finished(self) -> None:
@@ -137,8 +136,8 @@ class RunFolder:
                 optimizer, parameter_names(optimizer, model), load_tensors(path / "optimizer.safetensors")
             )
             self.state, self.saved_step = stored["state"], step_of(path)
-        if self.rank == 0 and self.metrics.exists():
-            _cut_lines(self.metrics, self.saved_step)
+        if self.rank == 0:
+            self.metrics.cut(self.saved_step)
         return self.saved_step or 0
 
     def save(
@@ -169,12 +168,8 @@ class RunFolder:
 
     def log(self, line: Mapping[str, Any]) -> None:
         """Append one JSON object, with a `step` in it, to metrics.jsonl. Errors: EnvironmentFault."""
-        if self.rank != 0:
-            return
-        with environment_faults(self.metrics):
-            self._log = self._log or self.metrics.open("a", encoding="utf-8")
-            self._log.write(json.dumps(line, allow_nan=False) + "\n")
-            self._log.flush()
+        if self.rank == 0:
+            self.metrics.write(line)
 
     def finish(
         self,
@@ -226,22 +221,3 @@ def _check_finite(weights: Mapping[str, Tensor], where: str) -> None:
         raise NonFinite(
             problem, hint="lower optimizer.lr or lengthen the warm-up, then resume from the last checkpoint"
         )
-
-
-def _cut_lines(path: Path, step: int | None) -> None:
-    """Keep the lines up to `step`; none if there is no checkpoint. A last line torn by a crash goes too."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    kept = []
-    for line in text.splitlines(keepends=True):
-        if step is None or not line.endswith("\n") or not _is_by(line, step):
-            break
-        kept.append(line)
-    if "".join(kept) != text:
-        write_whole(path, "".join(kept))
-
-
-def _is_by(line: str, step: int) -> bool:
-    try:
-        return bool(json.loads(line).get("step", 0) <= step)
-    except (ValueError, AttributeError, TypeError):
-        return False

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertctl.recipe.yaml_tree import DEEPEST, Mark, YamlError, parse_yaml, resolve
+from bertctl.recipe.yaml_scalars import resolve
+from bertctl.recipe.yaml_tree import DEEPEST, Mark, YamlError, parse_yaml
 
 PLAIN = {
     "5e-5": 5e-5,

@@ -8,7 +8,8 @@ import torch
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.heads.model import Model
-from bertctl.tasks.batches import TrainingBatches, collate, feature_logits
+from bertctl.tasks.batches import TrainingBatches, collate
+from bertctl.tasks.predicting import feature_logits
 from bertctl.tasks.task import IGNORED, Features
 from bertctl.training.runtime import Runtime
 

@@ -9,12 +9,12 @@ from scipy.stats import pearsonr, spearmanr
 
 from bertctl.errors import BertctlError
 from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
-from bertctl.tasks.batches import encode_chunks, joined
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.embedding import encode, predictions, score, text_vectors
 from bertctl.tasks.embedding_data import Corpus, PairExample, QueryExample, as_queries
 from bertctl.tasks.embedding_objective import objective_for
 from bertctl.tasks.embedding_section import EmbeddingSection
+from bertctl.tasks.predicting import encode_chunks, joined
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Features, Limits
 from bertctl.text.tokenizer import Tokenizer
