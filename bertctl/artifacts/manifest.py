@@ -108,6 +108,14 @@ def _is_unhashed(name: str) -> bool:
     return any(fnmatch(Path(name).name, pattern) for pattern in UNHASHED)
 
 
+def is_kind(folder: Path, kind: str) -> bool:
+    """Whether `folder` holds a finished artifact of this kind, and not something else that must stay."""
+    try:
+        return read_manifest(folder).kind == kind
+    except BertctlError:
+        return False
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of `folder`, checked against its own hash; the other files are not looked at (see `verify`).
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bertctl.console import Progress
@@ -92,14 +93,21 @@ class OnPairs:
                     speed = meter.lap()
                     folder.log(step_line(step, speed))
                     progress.update(step.number, f"loss {step.loss:.3f}  {speed:,.0f} tokens/s")
-                stop = self.runtime.agree_on_signal()
-                if not stop and due(step.number, training.evaluate_every_steps):
-                    stop = self._log_score(objective.student, folder, step.number)
-                if stop or step.number == steps or due(step.number, training.save_every_steps):
-                    folder.save(step.number, objective, optimizer)
+                stop = self._score_and_save(objective, optimizer, folder, step.number)
                 if stop:
                     raise Stopped(stop, f"stopped at step {step.number} of {steps}; `--resume` goes on from there")
         return {"steps": steps, "tokens_per_second": round(meter.overall(), 1)}
+
+    def _score_and_save(
+        self, objective: DistillationObjective, optimizer: torch.optim.Optimizer, folder: RunFolder, step: int
+    ) -> int | None:
+        """Score and save what is due after a step; the signal that asks to stop, if one does."""
+        stop = self.runtime.agree_on_signal()
+        if not stop and due(step, self.training.evaluate_every_steps):
+            stop = self._log_score(objective.student, folder, step)
+        if stop or step == (self.training.steps or 1) or due(step, self.training.save_every_steps):
+            folder.save(step, objective, optimizer)
+        return stop
 
     def _log_score(self, student: Model, folder: RunFolder, step: int) -> int | None:
         """A line with the held-out score; the signal that interrupted it, if one did."""

@@ -1,7 +1,7 @@
 """Stage 5: train a small encoder to do as a large one. Read it from top to bottom."""
 
 import time
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,7 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
     with runtimes.start(section.training.precision) as runtime:
         opened = open_pairs if task is None else open_task
         work: OnPairs | ForTask = opened(section, teacher, tokenizer, seed=seed, runtime=runtime)
-        student = build_student(
-            section.student,
-            teacher.model,
-            tokenizer,
-            heads=trained_heads(section, teacher.model, work),
-            layer_map=section.layer_map,
-            seed=seed,
-        )
-        check_lengths(section, teacher.model, student, work.longest)
+        student = start_student(section, teacher.model, tokenizer, work, seed)
         objective = build_objective(section, student, teacher.model.to(runtime.device), work, seed).to(runtime.device)
         hashes = {**work.hashes, **hashes_of(source, student)}
         with RunFolder(
@@ -75,11 +67,20 @@ def run(section: DistillSection, *, out: Path, seed: int, resume: bool = False) 
                 **trained,
                 "seconds": round(time.monotonic() - began, 2),
             }
-            extra = {"stage": "distill", "layer_map": student.layer_map, **work.extra}
-            write = partial(save_model, labels=work.labels, problem_type=work.problem_type, extra=extra)
-            folder.finish(lambda temp: write(temp, student.model, tokenizer), result)
+            folder.finish(writer(student, work, tokenizer), result)
             show(result)
             return result
+
+
+def start_student(
+    section: DistillSection, teacher: Model, tokenizer: Any, work: OnPairs | ForTask, seed: int
+) -> Student:
+    """The student as the section names it. Errors: BertctlError if it cannot start from this teacher, or one of the two
+    cannot read the longest input."""
+    heads = trained_heads(section, teacher, work)
+    student = build_student(section.student, teacher, tokenizer, heads=heads, layer_map=section.layer_map, seed=seed)
+    check_lengths(section, teacher, student, work.longest)
+    return student
 
 
 def trained_heads(section: DistillSection, teacher: Model, work: OnPairs | ForTask) -> dict[str, int]:
@@ -186,6 +187,14 @@ def made_from(student: Student) -> dict[str, Any]:
         "projected_tensors": list(student.projected),
         "fresh_tensors": len(student.fresh),
     }
+
+
+def writer(student: Student, work: OnPairs | ForTask, tokenizer: Any) -> Callable[[Path], None]:
+    """What writes the finished student into a folder."""
+    extra = {"stage": "distill", "layer_map": student.layer_map, **work.extra}
+    return lambda folder: save_model(
+        folder, student.model, tokenizer, labels=work.labels, problem_type=work.problem_type, extra=extra
+    )
 
 
 def show(result: dict[str, Any]) -> None:

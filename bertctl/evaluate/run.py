@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertctl.artifacts.folder import whole_folder
-from bertctl.artifacts.manifest import read_manifest
+from bertctl.artifacts.manifest import is_kind
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM, EvaluateSection
 from bertctl.evaluate.masked_lm import score_masked_lm
@@ -41,7 +41,7 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
     inputs = {"vocabulary": checkpoints[0].tokenizer.hash} if checkpoints else {}
     with (
         runtimes.start(section.precision) as runtime,
-        whole_folder(out, kind=KIND, inputs=inputs, replace=is_evaluation(out)) as temp,
+        whole_folder(out, kind=KIND, inputs=inputs, replace=is_kind(out, KIND)) as temp,
     ):
         for checkpoint in checkpoints:
             checkpoint.loaded.model.to(runtime.device).eval()
@@ -54,11 +54,3 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
         (temp / "result.json").write_text(text, encoding="utf-8")
     show(result)
     return result
-
-
-def is_evaluation(out: Path) -> bool:
-    """Whether `out` holds an older evaluation, and not something else that must stay."""
-    try:
-        return read_manifest(out).kind == KIND
-    except BertctlError:
-        return False

@@ -13,7 +13,7 @@ from bertctl.evaluate.task import limits_for, say_cut, settings_of
 from bertctl.tasks.audit import refuse_truncation, truncation, windows_read
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.kinds import raise_by_kind
-from bertctl.tasks.predicting import encode_chunks, joined, predict_chunks
+from bertctl.tasks.predicting import Chunk, encode_chunks, joined, predict_chunks
 from bertctl.tasks.preprocessing import preprocessor
 from bertctl.tasks.submissions import with_no_answer
 from bertctl.tasks.table import TASKS
@@ -64,28 +64,17 @@ def answers_of(
     runtime: Runtime,
 ) -> System:
     """What a checkpoint answers, with counts of what it could not read whole. `labels`: those of its head."""
-    loaded, tokenizer, data = checkpoint.loaded, checkpoint.tokenizer, section.data
-    limits = limits_for(section.max_length, data, loaded)
+    data, limits = section.data, limits_for(section.max_length, section.data, checkpoint.loaded)
     predictions: list[Prediction] = []
     cut: dict[str, int] = {}
     with Progress(f"evaluate {task.name}", "examples", len(examples)) as progress:
-        chunks = encode_chunks(task, examples, tokenizer, labels, limits)
+        chunks = encode_chunks(task, examples, checkpoint.tokenizer, labels, limits)
         for chunk in [joined(list(chunks))] if task.together else chunks:
             if data.long_text == "refuse":
                 refuse_truncation(chunk.examples, chunk.features, limits.max_length)
             counts = truncation(chunk.features) | (windows_read(chunk.features) if limits.windows else {})
             cut = {key: cut.get(key, 0) + count for key, count in counts.items()}
-            made, _ = predict_chunks(
-                task,
-                loaded.model,
-                [chunk],
-                labels,
-                settings=settings_of(loaded),
-                pad_id=tokenizer.pad_id,
-                batch_size=section.batch_size,
-                runtime=runtime,
-            )
-            predictions += made
+            predictions += answered(checkpoint, task, chunk, labels, section.batch_size, runtime)
             progress.update(len(predictions))
         seconds = progress.clock() - progress.started
     say_cut(cut, limits.max_length)
@@ -96,6 +85,23 @@ def answers_of(
         "examples_per_second": round(throughput(len(examples), seconds), 1),
     }
     return System({"model": checkpoint.name}, predictions, list(labels), about)
+
+
+def answered(
+    checkpoint: Checkpoint, task: Task, chunk: Chunk, labels: Sequence[str], batch_size: int, runtime: Runtime
+) -> list[Prediction]:
+    """What a checkpoint answers to the examples of a chunk, with the settings that it keeps."""
+    predictions, _ = predict_chunks(
+        task,
+        checkpoint.loaded.model,
+        [chunk],
+        labels,
+        settings=settings_of(checkpoint.loaded),
+        pad_id=checkpoint.tokenizer.pad_id,
+        batch_size=batch_size,
+        runtime=runtime,
+    )
+    return predictions
 
 
 def answers_in_files(section: EvaluateSection, task: Task, examples: Sequence[Any]) -> list[System]:

@@ -125,10 +125,7 @@ def train_one(model: Model, objective: nn.Module, data: TaskData, plan: Plan, ou
         if plan.tell:
             show_table(groups, plan.training.steps or 1)
         last = train_steps(trainee, folder, start, meter)
-        runtime.barrier()
-        load_best(folder.checkpoints, trainee.best.step, model)
-        model.recall = None  # scores of the finished model are its own
-        merge_lora(model)
+        take_best(trainee, folder)
         result = {
             "seed": plan.seed,
             "steps": last,
@@ -179,6 +176,14 @@ def after_step(trainee: Trainee, folder: RunFolder, step: Step, meter: Meter) ->
     if stop or at_end or due(step.number, training.save_every_steps or trainee.evaluate_every):
         trainee.save(folder, step.number)
     return stop
+
+
+def take_best(trainee: Trainee, folder: RunFolder) -> None:
+    """The weights that were best on dev, as they are saved."""
+    trainee.runtime.barrier()
+    load_best(folder.checkpoints, trainee.best.step, trainee.model)
+    trainee.model.recall = None  # scores of the finished model are its own
+    merge_lora(trainee.model)
 
 
 def finish(trainee: Trainee, folder: RunFolder, result: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import torch
 
 from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.console import note
+from bertctl.encoder.config import EncoderConfig
 from bertctl.errors import BertctlError
 from bertctl.heads.model import Model
 from bertctl.pretrain.config import PretrainSection, ReplacedTokenObjectiveSection
@@ -89,9 +90,14 @@ def build_model(section: PretrainSection, heads: Mapping[str, int], data: Pretra
         config = encoder_config(section.encoder, vocab_size=rows, pad_token_id=tokenizer.pad_id)
         model, fresh = resized(model, config, heads, seed=mix(seed, 1), stretch=section.stretch)
     never_predicted(model, tokenizer.vocab_size)
-    config = model.config
     if fresh:
         note(f"init_from: drawn anew because the checkpoint has none: {', '.join(fresh)}")
+    check_fits(model.config, data)
+    return model
+
+
+def check_fits(config: EncoderConfig, data: PretrainingData) -> None:
+    """Errors: BertctlError if the encoder has not a row for every token, or not a place for the longest example."""
     if config.vocab_size < data.tokenizer.vocab_size:
         raise BertctlError(
             f"the encoder has {config.vocab_size} word embeddings, the vocabulary {data.tokenizer.vocab_size}"
@@ -101,4 +107,3 @@ def build_model(section: PretrainSection, heads: Mapping[str, int], data: Pretra
             f"the encoder reads {config.max_position_embeddings} tokens, the longest example has {data.longest}",
             hint=f"--set pretrain.encoder.max_position_embeddings={data.longest}",
         )
-    return model

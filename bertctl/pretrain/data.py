@@ -74,20 +74,31 @@ def open_data(section: ReadsPairs, stage: str = "pretrain") -> PretrainingData:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BertctlError(f"{stage}.phases: got '{twice[0]}' twice, expected each phase once")
-    readers = {
-        split: {
-            name: ExampleReader(shards, Examples(section.pairs / f"examples-{name}-{split}.safetensors"), tokenizer)
+    train, held_out = open_splits(section.pairs, names, shards, tokenizer)
+    hashes = {"pairs": tree_hash(section.pairs), "tokens": tokens_hash, "vocabulary": tokenizer.hash}
+    return PretrainingData(tokenizer, shards, train, held_out[names[-1]], hashes)
+
+
+def open_splits(
+    pairs: Path, names: list[str], shards: TokenShards, tokenizer: Tokenizer
+) -> tuple[dict[str, ExampleReader], dict[str, ExampleReader]]:
+    """(train, held out), each a reader by phase. Errors: BertctlError naming every phase without examples."""
+    train, held_out = (
+        {
+            name: ExampleReader(shards, Examples(pairs / f"examples-{name}-{split}.safetensors"), tokenizer)
             for name in names
         }
         for split in ("train", "held_out")
-    }
+    )
     empty = [
-        f"{section.pairs}: phase '{n}' has no {s} examples" for s in readers for n in names if not len(readers[s][n])
+        f"{pairs}: phase '{name}' has no {split} examples"
+        for split, readers in (("train", train), ("held_out", held_out))
+        for name, reader in readers.items()
+        if not len(reader)
     ]
     if empty:
         raise BertctlError(*empty, hint="build pairs with a larger corpus or a larger held_out_fraction")
-    hashes = {"pairs": tree_hash(section.pairs), "tokens": tokens_hash, "vocabulary": tokenizer.hash}
-    return PretrainingData(tokenizer, shards, readers["train"], readers["held_out"][names[-1]], hashes)
+    return train, held_out
 
 
 def tokens_of(pairs: Path) -> Path | None:

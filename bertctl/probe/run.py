@@ -10,7 +10,7 @@ import numpy as np
 
 from bertctl.artifacts.checkpoint import resolve_model
 from bertctl.artifacts.folder import whole_folder
-from bertctl.artifacts.manifest import read_manifest
+from bertctl.artifacts.manifest import is_kind
 from bertctl.console import Progress, note
 from bertctl.errors import BertctlError
 from bertctl.probe.attention import head_attention
@@ -53,21 +53,16 @@ def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) ->
     words = words_of(section, splits, tokenizer, labels, scored=scored, max_length=max_length, seed=seed)
     with (
         runtimes.start(section.precision) as runtime,
-        whole_folder(out, kind=KIND, inputs={"vocabulary": tokenizer.hash}, replace=is_probe(out)) as temp,
+        whole_folder(out, kind=KIND, inputs={"vocabulary": tokenizer.hash}, replace=is_kind(out, KIND)) as temp,
     ):
         loaded.model.to(runtime.device).eval()
         with tempfile.TemporaryDirectory(dir=temp) as scratch:
             states = states_of(section, loaded, words, layers, Path(scratch), tokenizer.pad_id, runtime)
             heads = attention_of(section, loaded, words["test"], tokenizer.pad_id, runtime)
             rows, details = probe_layers(section, layers, states, words, labels, heads, seed=seed)
-        result: dict[str, Any] = {
-            "task": section.task,
-            "model": section.model,
-            "split": scored,
-            "max_length": max_length,
-        }
-        result |= summarise(section, words, labels, rows, details)
-        result["seconds"] = round(time.monotonic() - began, 2)
+        about = {"task": section.task, "model": section.model, "split": scored, "max_length": max_length}
+        summary = summarise(section, words, labels, rows, details)
+        result = {**about, **summary, "seconds": round(time.monotonic() - began, 2)}
         text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         (temp / "result.json").write_text(text, encoding="utf-8")
     show(result)
@@ -91,14 +86,6 @@ def longest_input(asked: int | None, limit: int) -> int:
     if asked is not None and asked > limit:
         raise BertctlError(f"probe.max_length: got {asked}, but the encoder reads at most {limit} word pieces")
     return asked or min(DEFAULT_LENGTH, limit)
-
-
-def is_probe(out: Path) -> bool:
-    """Whether `out` holds an older probe, and not something else that must stay."""
-    try:
-        return read_manifest(out).kind == KIND
-    except BertctlError:
-        return False
 
 
 def words_of(
