@@ -4,7 +4,8 @@ from typing import Any
 
 from bertctl.heads.model import Model
 from bertctl.training.loop import Step
-from bertctl.variants.hf import OWN_TYPE, written_as
+from bertctl.variants.config import OWN_TYPE
+from bertctl.variants.hf import written_as
 
 
 def due(step: int, every: int | None) -> bool:
