@@ -3,6 +3,7 @@
 Only these are caught at the top: anything else is a bug in bertctl and leaves with exit code 1 and a traceback.
 """
 
+import json
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -67,3 +68,8 @@ def raise_problems(problems: Sequence[str], *, hint: str | None = None) -> None:
     """Raise one `BertctlError` with all `problems`; do nothing if there are none."""
     if problems:
         raise BertctlError(*problems, hint=hint)
+
+
+def json_fault(error: Exception) -> str:
+    """What is wrong with one line of JSON, whose number the message has already."""
+    return f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bertctl.errors import BertctlError
+from bertctl.errors import BertctlError, json_fault
 from bertctl.tasks.tables import json_kind
 from bertctl.tasks.values import clean_text
 
@@ -67,7 +67,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BertctlError(
-            f"{where}: got bad JSON ({str(error)[:100]}), expected one object a line",
+            f"{where}: got bad JSON ({json_fault(error)}), expected one object a line",
             hint="`--format text` takes such lines as plain text",
         ) from None
     if not isinstance(value, dict):

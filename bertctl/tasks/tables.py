@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bertctl import signals
-from bertctl.errors import BertctlError
+from bertctl.errors import BertctlError, json_fault
 from bertctl.tasks.config import Column
 
 TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")
@@ -160,7 +160,7 @@ def _json_objects(path: Path, text: str, problems: list[str]) -> Iterator[tuple[
         try:
             value = parse_json(line)
         except (ValueError, RecursionError) as error:
-            problems.append(f"{path}:{number}: got bad JSON ({error}), expected one object a line")
+            problems.append(f"{path}:{number}: got bad JSON ({json_fault(error)}), expected one object a line")
             continue
         if isinstance(value, dict):
             yield number, value

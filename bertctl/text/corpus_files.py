@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, raise_problems
+from bertctl.errors import MOST_PROBLEMS_SHOWN, BertctlError, json_fault, raise_problems
 from bertctl.text.config import Boundary, Errors, Format
 
 # Bytes of plain text; a longer document is cut at a line end or blank, so that memory has a bound. War and Peace: 3 MB.
@@ -114,7 +114,7 @@ def _parse(line: str, where: str, problems: list[str]) -> Mapping[str, Any] | No
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        problems.append(f"{where}: got a line that is not JSON ({error}), expected an object")
+        problems.append(f"{where}: got a line that is not JSON ({json_fault(error)}), expected an object")
         return None
     if not isinstance(value, dict):
         problems.append(f"{where}: got a JSON {type(value).__name__}, expected an object")

@@ -78,7 +78,7 @@ def test_no_character_but_lf_ends_a_line() -> None:
         ("t.jsonl", '[{"a": 1}]\n', "t.jsonl:1: got a JSON array"),
         ("t.jsonl", '{"a": NaN}\n', "t.jsonl:1: got bad JSON (NaN"),
         ("t.jsonl", '{"a": 1, "a": 2}\n', "t.jsonl:1: got bad JSON (the key 'a' twice)"),
-        ("t.jsonl", '{"a": 1,}\n', "t.jsonl:1: got bad JSON"),
+        ("t.jsonl", '{"b": 1}\n{"a": 1 1}\n', "t.jsonl:2: got bad JSON (Expecting ',' delimiter, column 9)"),
         ("t.jsonl", '{"a": 1}\n"b"\n', "t.jsonl:2: got text, expected an object"),
         ("t.jsonl", '{"a": 1}\n' + "[" * 9999 + "\n", "t.jsonl:2: got bad JSON"),
     ],
