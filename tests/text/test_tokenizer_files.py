@@ -76,6 +76,14 @@ def test_more_pieces_than_the_model_has_rows_are_refused(trained, tmp_path):
         Tokenizer.load(tmp_path)
 
 
+@pytest.mark.parametrize(("spare", "warned"), [(1000, False), (1001, True)])
+def test_many_rows_without_a_piece_are_told(trained, tmp_path, capsys, spare, warned):
+    trained.save(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": trained.vocab_size + spare}))
+    Tokenizer.load(tmp_path)
+    assert ("the vocabulary of another model?" in capsys.readouterr().err) is warned
+
+
 def test_the_folder_of_a_run_stands_for_its_model(trained, tmp_path):
     (tmp_path / "model").mkdir()
     trained.save(tmp_path / "model")
