@@ -108,7 +108,14 @@ def _with_interval(value: dict[str, Any]) -> str:
         return f"undefined ({value.get('reason', 'no reason given')})"
     low, high = value.get("low"), value.get("high")
     interval = f" ({_number(low)} to {_number(high)})" if low is not None and high is not None else ""
-    return _number(value["value"]) + interval
+    return _number(value["value"]) + interval + _over_seeds(value)
+
+
+def _over_seeds(value: dict[str, Any]) -> str:
+    """What all seeds gave, if there are several and all have the metric."""
+    if len(value.get("seeds") or []) < 2 or value.get("mean") is None or value.get("std") is None:
+        return ""
+    return f", mean of {len(value['seeds'])} seeds {_number(value['mean'])} ± {_number(value['std'])}"
 
 
 def _number(value: Any) -> str:

@@ -78,6 +78,7 @@ def show(result: dict[str, Any], runs: dict[str, list[dict[str, Any]]]) -> None:
         )
         interval = f" ({words(found['low'])} to {words(found['high'])})" if found["low"] is not None else ""
         note(f"{what}, {name.replace('_', ' ')}: {words(found['value'])}{interval}{spread}")
+    note("in brackets: 95% intervals, a bootstrap over the examples")
 
 
 def words(value: float | None) -> str:

@@ -43,3 +43,12 @@ def test_the_table_has_words_for_numbers():
         "phase 128: examples train 2,000, held_out 30",
         "layer 0: accuracy 0.500, selectivity 0.250",
     ]
+
+
+def test_what_all_seeds_gave_stands_behind_the_chosen_one():
+    one = {"value": 0.5, "low": 0.25, "high": 0.75, "mean": 0.5, "std": 0.0, "seeds": [{"value": 0.5}]}
+    assert list(lines_of({"pretrained": one})) == ["pretrained 0.500 (0.250 to 0.750)"]
+    several = one | {"mean": 0.45, "std": 0.0707, "seeds": [{"value": 0.5}, {"value": 0.4}]}
+    assert list(lines_of({"pretrained": several})) == [
+        "pretrained 0.500 (0.250 to 0.750), mean of 2 seeds 0.450 ± 0.071"
+    ]
