@@ -15,7 +15,7 @@ FEW = "training.steps=4 training.batch_size=8 training.precision=float32"
 SMALLER = {
     "tokenize": "tokenize.vocab_size=120",
     "build-pairs": "build_pairs.held_out_fraction=0.2",
-    "pretrain": "pretrain.encoder.size=tiny pretrain.training.micro_batch_size=4 "
+    "pretrain": "pretrain.encoder.hidden_size=32 pretrain.encoder.intermediate_size=64 "
     + " ".join(f"pretrain.{change}" for change in FEW.split()),
     "finetune": " ".join(f"finetune.*.{change}" for change in FEW.split()),
     "distill": " ".join(f"distill.*.{change}" for change in FEW.split()),
