@@ -98,3 +98,29 @@ def test_windows_are_training_rows_and_the_checkpoint_remembers_them(make_sectio
     assert len({row["label"] for row in predict(tmp_path / "out", lines, long_text="cut")}) == 1
     noted = json.loads((tmp_path / "out/model/config.json").read_text())["bertctl"]
     assert (noted["long_text"], noted["overlap_tokens"], noted["pairs"]) == ("windows", 4, False)
+
+
+@pytest.mark.parametrize(
+    ("task", "gold"),
+    [
+        ("multi_label", {"fine": {"labels": ["good", "film"]}, "dull": {"labels": ["film"]}}),
+        ("regression", {"fine": {"score": 1.0}, "dull": {"score": 0.0}}),
+    ],
+)
+def test_label_sets_and_numbers_are_learnt_from_the_windows_of_long_texts(task, gold, make_section, tmp_path):
+    filler = (
+        "the a was and it we saw very " * 3
+    )  # of 26 pieces the first window has 22: the word that matters is behind
+    for split, count in (("train", 60), ("dev", 20), ("test", 20)):
+        words = ["fine" if n % 3 else "dull" for n in range(count)]
+        lines = [json.dumps({"text": f"{filler}{word} film", **gold[word]}) + "\n" for word in words]
+        (tmp_path / f"{split}.jsonl").write_text("".join(lines))
+    data = {"path": str(tmp_path), "long_text": "windows", "overlap_tokens": 4}
+    result = run(make_section(100, task=task, max_length=24, data=data), out=tmp_path / "out", seed=0)
+    assert result["windows"]["test"]["windows"] == 40
+    assert result["pretrained"]["value"] > 0.95
+    texts = [row["text"] for row in lines_of(tmp_path / "test.jsonl")]
+    answers = [row.get("labels", row.get("value")) for row in predict(tmp_path / "out", texts)]
+    cut = [row.get("labels", row.get("value")) for row in predict(tmp_path / "out", texts, long_text="cut")]
+    assert answers[0] != answers[1]
+    assert cut[0] == cut[1]
