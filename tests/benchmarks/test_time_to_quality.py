@@ -57,7 +57,7 @@ def test_larger_shares_only_as_far_as_needed(race, monkeypatch, losses, turns_ex
 
     def theirs(self, rate):
         turns.append("t")
-        return row(120.0, 4.5 if rate == 5e-4 else 6.0) | {"rate": rate}
+        return row(120.0, 4.5 if rate == 1e-3 else 6.0) | {"rate": rate}
 
     def ours(self, share):
         turns.append("o")
@@ -67,7 +67,7 @@ def test_larger_shares_only_as_far_as_needed(race, monkeypatch, losses, turns_ex
     monkeypatch.setattr(time_to_quality.Race, "ours", ours)
     found = race.run()
     assert "".join(turns) == turns_expected
-    assert found["best"]["rate"] == 5e-4
+    assert found["best"]["rate"] == 1e-3
     assert (found["reached"] is not None) is reached
     assert [ours["share"] for ours in found["ours"]] == list(time_to_quality.SHARES[: turns.count("o")])
 

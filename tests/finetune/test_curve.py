@@ -46,7 +46,7 @@ def test_parts_are_nested_with_the_labels_in_their_shares():
         ({"train_fraction": [0.1, 0.1]}, "each share may stand there once"),
         ({"train_fraction": [0.0]}, "train_fraction"),
         ({"train_fraction": [1.5]}, "train_fraction"),
-        ({"train_fraction": [0.5], "folds": 3}, "give one of folds and train_fraction"),
+        ({"train_fraction": [0.5], "folds": 3}, "give folds or train_fraction, not both"),
         ({"folds": 1}, "folds"),
     ],
 )
