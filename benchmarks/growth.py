@@ -159,7 +159,7 @@ def ranks(work: Path) -> list[Row]:
         keys = [f"pretrain.pairs={pairs}", f"pretrain.tokens={tokens}", f"pretrain.encoder.size={size}"]
         keys += ["pretrain.training.steps=40", f"pretrain.training.batch_size={32 * count}"]
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", "-m"]
-        command += ["bertctl", "pretrain", "--out", str(out), *keys]
+        command += ["bertctl", "pretrain", "--out", str(out), *(f"--set={key}" for key in keys)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"})
         found = json.loads((out / "result.json").read_text(encoding="utf-8"))
         rows.append({"what": size, "data": f"{count} ranks", "tokens_per_second": found["tokens_per_second"]})
