@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMES = ("tokenizer.json", "vocab.txt", "vocab.json")
 MOST_SPARE_ROWS = 1000
-"""mDeBERTa-v3 has 900 rows without a piece, ModernBERT 88; BERT cased and uncased differ by 1,526 pieces."""
+"""BERT's cased and uncased vocabularies, of 28,996 and 30,522 pieces, are further apart; padded rows are fewer."""
 NO_LIMIT = 1000000000000000019884624838656  # transformers' own way to say that a tokenizer sets no length limit
 
 

@@ -153,19 +153,23 @@ def test_a_closed_pipe_is_no_error(command):
     assert done.stderr == ""
 
 
-def test_work_goes_on_when_nobody_reads_its_notes(tmp_path):
-    (tmp_path / "c.txt").write_text("One line. Two lines.\n" * 50)
-    stage = f"{sys.executable} -m bertctl tokenize --corpus c.txt --vocab-size 60 --out t --json"
-    script = f"{{ sleep 1; {stage}; }} 2> >(true) >result.json; echo $?"
-    done = subprocess.run(
+def shell(script, folder):
+    return subprocess.run(
         ["bash", "-c", script],
         env={**os.environ, "PYTHONPATH": HERE},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
+
+
+def test_work_goes_on_when_nobody_reads_its_notes(tmp_path):
+    (tmp_path / "c.txt").write_text("One line. Two lines.\n" * 50)
+    stage = f"{sys.executable} -m bertctl tokenize --corpus c.txt --vocab-size 60 --out t --json"
+    script = f"{{ sleep 1; {stage}; }} 2> >(true) >result.json; echo $?"
+    done = shell(script, tmp_path)
     assert done.stdout == "0\n"
     assert (tmp_path / "t" / "manifest.json").exists()
     assert (tmp_path / "result.json").read_text().startswith("{")
@@ -176,15 +180,7 @@ def test_without_a_stderr_results_stay_alone_on_stdout_and_exit_codes_hold(tmp_p
     (tmp_path / "r.yaml").write_text("workdir: w\npretrain: {}\n")
     command = f"{sys.executable} -m bertctl pretrain"
     script = f"{command} r.yaml --dry-run --json {stderr} >result.json; echo $?; {command} none.yaml {stderr}; echo $?"
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env={**os.environ, "PYTHONPATH": HERE},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = shell(script, tmp_path)
     assert done.stdout == "0\n2\n"
     assert json.loads((tmp_path / "result.json").read_text())["workdir"] == "w"
 
