@@ -36,7 +36,7 @@ def find_recipe(text: str) -> Path:
     if saved.is_file():
         raise BertctlError(
             f"{text}: got the folder of a run, expected a recipe",
-            hint=f"its recipe is {saved}; to go on with the run: {saved} --out {text} --resume",
+            hint=f"its recipe is {saved}; to go on with the run: bertctl STAGE {saved} --out {text} --resume",
         )
     if Path(text).exists():
         return Path(text)

@@ -29,7 +29,7 @@ def test_a_folder_of_a_run_is_no_recipe_but_has_one(folder):
     (folder / "mine/recipe.yaml").write_text("seed: 1\n")
     with pytest.raises(BertctlError, match="mine: got the folder of a run, expected a recipe") as caught:
         shipped.find_recipe("mine")
-    assert "to go on with the run: mine/recipe.yaml --out mine --resume" in caught.value.hint
+    assert "to go on with the run: bertctl STAGE mine/recipe.yaml --out mine --resume" in caught.value.hint
 
 
 def test_a_model_is_told_from_a_recipe(folder):
