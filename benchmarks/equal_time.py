@@ -26,6 +26,8 @@ from typing import Any
 from clock import Clock, Row, held_out_lines, part, timed_stage
 from real_text import books, prepare, reviews
 
+from bertctl import memory
+
 RECIPE = Path(__file__).with_suffix(".yaml")
 ELECTRA = "pretrain.objective={name: replaced_token, generator_width: 0.5}"
 ENCODERS: dict[str, tuple[str, ...]] = {
@@ -219,4 +221,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    memory.settle(["pretrain"])  # as the command does
     main()

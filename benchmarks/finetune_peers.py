@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertctl import memory
+
 Row = dict[str, Any]
 Splits = dict[str, list[Row]]
 HELD_OUT = 10  # one example in so many becomes dev where there is none
@@ -259,6 +261,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--job"]:
+        memory.settle(["finetune"])  # as the command does
         print(json.dumps(ours(json.loads(sys.argv[2]))))
     else:
         main()

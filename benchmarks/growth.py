@@ -24,6 +24,8 @@ from typing import Any
 
 from clock import Clock, Row, say, timed_stage
 
+from bertctl import memory
+
 SMALL, TIMES = 3_000_000, 10  # bytes of the smaller corpus, and how much larger the other one is
 STEPS = (10_000, 100_000, 1_000_000)
 BATCH, TOKENS = 8, 32  # small, so that a million steps fit on a disk and reading is a large part of a step
@@ -195,6 +197,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--job":
+        memory.settle([json.loads(sys.argv[2])["name"]])  # as the command does
         print(json.dumps(do(json.loads(sys.argv[2]))))
     else:
         main()

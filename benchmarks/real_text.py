@@ -16,6 +16,8 @@ import json
 import re
 from pathlib import Path
 
+from bertctl import memory
+
 WIKIGOLD_TRAIN_SENTENCES = 1356
 
 
@@ -134,4 +136,5 @@ def main():
 
 
 if __name__ == "__main__":
+    memory.settle(["pretrain"])  # as the command does
     main()

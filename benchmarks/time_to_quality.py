@@ -13,6 +13,7 @@ A part that is done is not done again. Results: WORK/result.json, and a table on
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from typing import Any
 
 from clock import Clock, Row, part, timed_stage
 from equal_time import text_data
+
+from bertctl import memory
 
 RECIPE = Path(__file__).with_suffix(".yaml")
 TRAINER = Path(__file__).with_name("quality_trainer.py")
@@ -59,7 +62,8 @@ class Race:
         """The Trainer in a process of its own; processor seconds after each step."""
         job = {"work": str(self.work), "size": self.size, "steps": steps, "rate": rate, "out": str(folder)}
         command = [sys.executable, str(TRAINER), json.dumps(job)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        plain = {name: value for name, value in os.environ.items() if name != memory.VARIABLE}
+        done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"the Trainer failed:\n{done.stderr[-3000:]}")
         return json.loads(done.stdout.splitlines()[-1])
@@ -173,4 +177,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    memory.settle(["pretrain"])  # as the command does
     main()

@@ -26,7 +26,7 @@ ROOT = PACKAGE.parent
 HERE = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 FLOORS = [
-    {"errors", "signals", "console", "recipe"},
+    {"errors", "signals", "memory", "console", "recipe"},
     {"artifacts", "encoder"},
     {"heads", "variants", "text", "images", "metrics", "demo"},
     {"training"},

@@ -8,6 +8,8 @@ from typing import Any
 
 from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, helped, labelled, lines, run, tokens_a_step
 
+from bertctl import memory
+
 TRAIN_TEXTS, TEST_TEXTS = 1024, 64
 
 
@@ -205,4 +207,5 @@ def start_up(options: dict[str, Any], work: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    memory.settle(["predict" if sys.argv[1] in ("label", "embed") else sys.argv[1]])  # as the command does
     run({f.__name__: f for f in (prepare, pretrain, finetune, label, embed, tokenize, build_pairs, start_up)})

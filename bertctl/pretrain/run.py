@@ -42,7 +42,6 @@ def run(section: PretrainSection, *, out: Path, seed: int, resume: bool = False)
     data = source.open(section)
     examples = sum(len(reader) for reader in data.train.values())
     steps = section.training.steps_for(examples, DEFAULT_EPOCHS)
-    runtimes.keep_freed_memory()
     with runtimes.start(section.training.precision) as runtime:
         work = set_up(section, source, data, steps=steps, seed=seed, runtime=runtime)
         with RunFolder(

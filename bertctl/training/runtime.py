@@ -2,10 +2,8 @@
 
 import atexit
 import contextlib
-import ctypes
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,7 +17,6 @@ from torch import distributed as dist
 from bertctl import signals
 from bertctl.errors import BertctlError, WorkerLost
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 RANK_TIMEOUT = timedelta(minutes=10)
 EXCHANGE = re.compile("gloo|nccl|connection (closed|reset)", re.IGNORECASE)
 
@@ -142,18 +139,6 @@ def supports_bf16(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported())
     asks = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # not public API: absent means no
     return bool(asks and asks())
-
-
-def keep_freed_memory() -> None:
-    """Have the C library keep the memory of freed tensors for the next ones, where it is glibc. By default it hands
-    blocks above 32 MiB back to the system at once, and the next step waits while fresh pages are zeroed: a pretraining
-    step of mini took 1.14 times as long in processor time, of tiny 1.17 times; peak memory was the same. For steps of
-    one shape only: where shapes change all the time, what is kept does not fit, and peak memory doubled."""
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option is not None:
-            set_option(M_MMAP_THRESHOLD, 1 << 30)
-            set_option(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def describe(runtime: Runtime) -> str:

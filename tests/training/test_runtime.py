@@ -1,6 +1,5 @@
 """What torchrun tells a process."""
 
-import ctypes
 import os
 import socket
 import subprocess
@@ -91,23 +90,3 @@ def test_several_stages_in_a_process_share_their_ranks():
         for rank in ranks:
             rank.kill()
     assert [rank.returncode for rank in ranks] == [0, 0], told
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
-def test_freed_memory_is_used_again_without_new_pages():
-    program = """
-import resource, sys, torch
-from bertctl.training import runtime
-def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-if sys.argv[1] == "keep": runtime.keep_freed_memory()
-weight = torch.randn(64, 2048, requires_grad=True)
-for turn in range(10):
-    if turn == 5: before = faults()
-    (torch.ones(6000, 64) @ weight).tanh().sum().backward()  # two blocks of 47 MiB
-print(faults() - before)
-"""
-
-    def last_turns(what):
-        return int(subprocess.run([sys.executable, "-c", program, what], capture_output=True, check=True).stdout)
-
-    assert last_turns("keep") < 0.5 * last_turns("default")
