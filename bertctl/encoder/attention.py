@@ -3,13 +3,12 @@
 Shapes: B batch, T tokens, H heads, D head size, E hidden size.
 """
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bertctl.encoder.kernels import attend, reference
 from bertctl.encoder.patterns import Pattern
 from bertctl.encoder.positions import NoPosition
+from bertctl.encoder.product import project
 from bertctl.encoder.scope import Scope
 from bertctl.encoder.unpadding import Packing, attend_packed
 
@@ -55,7 +54,7 @@ class Attention(nn.Module):
             context = attend_packed(q, k, v, packing, scope)
         else:
             context = attend(q, k, v, scope)
-        return self.output(at_places(context.transpose(1, 2).flatten(2), places)), weights
+        return project(at_places(context.transpose(1, 2).flatten(2), places), (self.output,)), weights
 
     def queries(self, hidden: Tensor) -> Tensor:
         """[B, T, E] -> [B, H, T, D]."""
@@ -66,13 +65,8 @@ class Attention(nn.Module):
         return self._split(self.key(hidden))
 
     def _projected(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values [B, H, T, D]: one product for the three where they are plain layers."""
-        parts: tuple[nn.Linear, ...] = (self.query, self.key, self.value)
-        if any(type(part) is not nn.Linear for part in parts):  # as LoRA's
-            return self.queries(hidden), self.keys(hidden), self._split(self.value(hidden))
-        weight = torch.cat([part.weight for part in parts])
-        bias = None if self.query.bias is None else torch.cat([part.bias for part in parts])
-        q, k, v = F.linear(hidden, weight, bias).chunk(3, dim=-1)
+        """Queries, keys and values [B, H, T, D]."""
+        q, k, v = project(hidden, (self.query, self.key, self.value)).chunk(3, dim=-1)
         return self._split(q), self._split(k), self._split(v)
 
     def _split(self, projected: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bertctl.encoder.product import project
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": partial(F.gelu, approximate="tanh"),  # the tanh form of Google's ALBERT and of GPT-2
@@ -30,6 +32,6 @@ class FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[B, T, E] -> [B, T, E]."""
-        if self.gate is None:
-            return self.down(self.act(self.up(hidden)))
-        return self.down(self.act(self.gate(hidden)) * self.up(hidden))
+        up = project(hidden, (self.up,))
+        inner = self.act(up) if self.gate is None else self.act(project(hidden, (self.gate,))) * up
+        return project(inner, (self.down,))

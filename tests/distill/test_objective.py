@@ -222,7 +222,7 @@ def test_the_last_layer_is_computed_only_where_it_is_compared(task, more, rows):
     student, teacher = models({"sequence": 3} if task is True else HEADS)
     found = []
     for model in (student, teacher):
-        last = model.encoder.layers[-1].feed_forward.up
+        last = model.encoder.layers[-1].feed_forward
         last.register_forward_hook(lambda _, given, __: found.append(given[0].shape[:-1].numel()))
     batch = masked_batch([5, 7], 8)
     if task is True:

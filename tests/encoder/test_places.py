@@ -57,7 +57,7 @@ def test_other_places_are_zeros_and_their_last_layer_is_not_computed():
     model = encoder("post", "none", 0, False, 2)
     rows = []
     for layer in model.layers:
-        layer.feed_forward.up.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
+        layer.feed_forward.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
     states = model(*inputs(), places=PLACES).last_hidden_state
     others = torch.ones(27, dtype=torch.bool).index_fill(0, PLACES, False)
     assert rows == [25, len(PLACES)], "real tokens, then those asked for"

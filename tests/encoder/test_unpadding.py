@@ -83,7 +83,7 @@ def test_layers_meet_real_tokens_and_few_others(monkeypatch, mask, count):
     monkeypatch.setattr(unpadding, "LEAST_PADDING", 0.0)
     model, rows = encoder(), []
     for layer in model.layers:
-        for part in (layer.attention.output, layer.feed_forward.up):
+        for part in (layer.attention_norm, layer.feed_forward):
             part.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
     model(ids(mask), mask)
     assert rows == [count] * 4

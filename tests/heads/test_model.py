@@ -94,7 +94,7 @@ def test_of_an_image_the_last_layer_is_computed_for_the_class_token_alone_if_not
     pixels, rows, found = torch.randn(5, 1, *shape), [], []
     tokens = 1 + (shape[0] // 4) * (shape[1] // 4)
     for layer in model.encoder.layers:
-        layer.feed_forward.up.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
+        layer.feed_forward.register_forward_hook(lambda _, given, __: rows.append(given[0].shape[:-1].numel()))
     for read in (model.read, lambda head, images: model.logits(head, model(images))):
         model.zero_grad()
         logits = read("image", pixels)
