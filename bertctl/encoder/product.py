@@ -51,6 +51,14 @@ def joined(tensors: Sequence[Tensor]) -> Tensor:
     return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
 
 
+def biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`F.linear` for x [N, I] in the precision of the others, without gradients."""
+    if x.device.type != "cpu" or x.dtype != torch.bfloat16 or not HAS_BIASED_PRODUCT:
+        return F.linear(x, weight, bias)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return product
+
+
 class _Product(torch.autograd.Function):
     """x [N, I] bf16, bias [O] or None, weights, O rows of I in all -> [N, O]."""
 
@@ -59,9 +67,7 @@ class _Product(torch.autograd.Function):
         weight = joined([part.to(x.dtype) for part in weights])
         ctx.save_for_backward(x, weight)
         ctx.rows = [len(part) for part in weights]
-        bias = None if bias is None else bias.to(x.dtype)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-        return product
+        return biased(x, weight, None if bias is None else bias.to(x.dtype))
 
     @staticmethod
     @once_differentiable

@@ -14,11 +14,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from bertctl.encoder.product import biased
+
 ROWS_OF_PRODUCT = 2048
 """Rows whose scores are in memory at once: 125 MB in bf16 for 30,522 tokens."""
 ROWS_OF_SOFTMAX = 16
 """Of these, rows whose float32 shares are in memory at once on a CPU: 2 MB. 8 to 64 take the same time; all of 615 at
 once took 213 ms with their products, 16 at a time 160 (width 256)."""
+LEAST_SHARE = 1e-30
+"""Of a label, to take its logarithm: float32 goes down to 1e-38."""
 
 
 class _VocabularyLoss(torch.autograd.Function):
@@ -31,7 +35,7 @@ class _VocabularyLoss(torch.autograd.Function):
         d_rows = torch.empty_like(rows)
         for start in range(0, len(rows), ROWS_OF_PRODUCT):
             part = slice(start, start + ROWS_OF_PRODUCT)
-            scores = torch.addmm(bias.to(rows.dtype), rows[part], weight.t())  # one pass less than a sum
+            scores = biased(rows[part], weight, bias.to(rows.dtype))
             total += _to_gradient(scores, labels[part])
             if any(ctx.needs_input_grad):
                 torch.mm(scores, weight, out=d_rows[part])
@@ -62,11 +66,20 @@ def _to_gradient(scores: Tensor, labels: Tensor) -> Tensor:
         piece = scores[start : start + len(wanted)]
         exact = piece.float()
         shares = exact.softmax(dim=-1)
-        log_sum = exact.amax(dim=-1) - shares.amax(dim=-1).log()  # the largest share is never too small to tell
-        total += (log_sum - exact.gather(1, wanted).squeeze(1)).sum()
+        total += _losses(exact, shares, wanted).sum()
         shares.scatter_add_(1, wanted, shares.new_full((), -1.0).expand(wanted.shape))
         piece.copy_(shares)
     return total
+
+
+def _losses(scores: Tensor, shares: Tensor, wanted: Tensor) -> Tensor:
+    """-log of the shares [N, V] at the labels [N, 1]; from the scores where a share may be too small to tell, as the
+    largest never is. A GPU would have to be asked which it is."""
+    likely = shares.gather(1, wanted).squeeze(1)
+    if scores.device.type == "cpu" and likely.min() > LEAST_SHARE:
+        return -likely.log()
+    log_sum = scores.amax(dim=-1) - shares.amax(dim=-1).log()
+    return log_sum - scores.gather(1, wanted).squeeze(1)
 
 
 def vocabulary_loss(rows: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
