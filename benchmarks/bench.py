@@ -107,7 +107,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if not (options.out / "data").is_dir():
         print("preparing data", file=sys.stderr)
-        measure("ours", "prepare", {"documents": 400 if options.smoke else 6000}, options.out / "data")
+        measure("ours", "prepare", {"documents": 400 if options.smoke else 100_000}, options.out / "data")
     only = "pretrain tiny" if options.smoke else options.only or ""
     chosen = [c for c in CASES if (options.full or not c.full) and c.name.startswith(only)]
     rows = []

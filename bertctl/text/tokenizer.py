@@ -20,6 +20,7 @@ import tokenizers
 from bertctl.errors import BertctlError
 from bertctl.text import tokenizer_files
 from bertctl.text.algorithms import BERT_WORDPIECE, HIDDEN, Algorithm, opens
+from bertctl.text.kept_words import KeptWords
 from bertctl.text.pieces import Pieces as Pieces  # beside the class that makes them
 from bertctl.text.pieces import without_blanks
 from bertctl.text.special import BERT_NAMES, BERT_TEMPLATE, Joined, Template, added_token, post_processor
@@ -152,8 +153,11 @@ class Tokenizer:
         return [self._pieces(text, encoding) for text, encoding in zip(clean, encodings, strict=True)]
 
     def encode_ids(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Ids only, [N] int32 each: what corpora need, at about twice the speed of `encode`."""
-        encodings = self._library.encode_batch_fast(without_surrogates(texts), add_special_tokens=False)
+        """Ids only, [N] int32 each: what corpora need, at several times the speed of `encode`."""
+        clean = without_surrogates(texts)
+        if not self.algorithm.blanks_in_pieces and all(entry["special"] for entry in self.added):
+            return self._kept_words.encode(clean)
+        encodings = self._library.encode_batch_fast(clean, add_special_tokens=False)
         return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
@@ -209,6 +213,11 @@ class Tokenizer:
         return _built(parts | {"added_tokens": plain})
 
     @cached_property
+    def _kept_words(self) -> KeptWords:
+        """For an algorithm that looks at words alone; an added token could have a blank in it."""
+        return KeptWords(self._library)
+
+    @cached_property
     def _library_with_special(self) -> tokenizers.Tokenizer:
         return _built(self.specification())
 
@@ -220,4 +229,4 @@ def _built(specification: Mapping[str, Any]) -> tokenizers.Tokenizer:
 
 def without_surrogates(texts: Sequence[str]) -> list[str]:
     """Half a UTF-16 pair (JSON can hold one) is no character; U+FFFD in its place keeps every offset."""
-    return [LONE_SURROGATE.sub("\ufffd", text) for text in texts]
+    return [text if text.isascii() else LONE_SURROGATE.sub("\ufffd", text) for text in texts]

@@ -89,8 +89,9 @@ def test_width_of_tokens(tmp_path: Path, vocab_size: int, kind: str) -> None:
 )
 def test_writer_refuses(tmp_path: Path, ids: list[int], starts: list[bool], message: str) -> None:
     writer = TokenShardWriter(tmp_path, vocab_size=300, tokens_per_shard=10)
+    writer.add_document([(np.array(ids), np.array(starts))])
     with pytest.raises(ValueError, match=message):
-        writer.add_document([(np.array(ids), np.array(starts))])
+        writer.close()
 
 
 def contradictions() -> dict[str, Callable[[dict[str, np.ndarray]], object]]:
