@@ -74,9 +74,10 @@ def _to_gradient(scores: Tensor, labels: Tensor) -> Tensor:
 
 def _losses(scores: Tensor, shares: Tensor, wanted: Tensor) -> Tensor:
     """-log of the shares [N, V] at the labels [N, 1]; from the scores where a share may be too small to tell, as the
-    largest never is. A GPU would have to be asked which it is."""
+    largest never is. A GPU would have to be asked which it is, and what `describe` traces has no answer."""
     likely = shares.gather(1, wanted).squeeze(1)
-    if scores.device.type == "cpu" and likely.min() > LEAST_SHARE:
+    known = likely.device.type == "cpu" and type(likely) is Tensor
+    if known and likely.min() > LEAST_SHARE:
         return -likely.log()
     log_sum = scores.amax(dim=-1) - shares.amax(dim=-1).log()
     return log_sum - scores.gather(1, wanted).squeeze(1)
