@@ -21,6 +21,9 @@ from bertctl.errors import BertctlError
 
 KIND = "tokens"
 LARGEST_UINT16_VOCABULARY = 65536
+TOKENS_JOINED = 1 << 16
+"""From so many on sentences are joined and checked: document by document that took a tenth of `tokenize`, and left as
+they are until the shard is written they would take five times its memory."""
 
 Sentence = tuple[NDArray[Any], NDArray[Any]]
 
@@ -44,40 +47,49 @@ class TokenShardWriter:
         self.tokens_per_sentence: list[int] = []
         self.sentences_per_document: list[int] = []
         self.shard_tokens = 0
+        self.waiting: list[Sentence] = []
+        self.waiting_tokens = 0
 
     def add_document(self, sentences: Sequence[Sentence]) -> None:
         """Add one document: for each sentence its ids [n] and word starts [n] bool. Sentences without a token are
         left out, and so is a document without a sentence.
 
-        Errors, here or when the shard is written: ValueError for ids outside the vocabulary, lengths that differ, or a
-        sentence that begins inside a word.
+        Errors, here or with a later call: ValueError for ids outside the vocabulary, lengths that differ, or a sentence
+        that begins inside a word.
         """
         lengths = [len(ids) for ids, _ in sentences if len(ids)]
         if lengths:
-            for ids, starts in sentences:
-                self.ids.append(ids)
-                self.starts.append(starts)
+            self.waiting += [sentence for sentence in sentences if len(sentence[0])]
             self.tokens_per_sentence += lengths
             self.sentences_per_document.append(len(lengths))
+            self.waiting_tokens += sum(lengths)
             self.shard_tokens += sum(lengths)
+        if self.waiting_tokens >= TOKENS_JOINED:
+            self._join()
         if self.shard_tokens >= self.tokens_per_shard:
             self._write_shard()
 
-    def _write_shard(self) -> None:
-        """Arrays are joined and checked a shard at a time: document by document it took a tenth of `tokenize`."""
-        ids, starts = np.concatenate(self.ids), np.concatenate(self.starts).astype(bool)
-        offsets = _offsets(self.tokens_per_sentence)
+    def _join(self) -> None:
+        """Put what waits together, check it and keep it small."""
+        ids, starts = (np.concatenate(parts) for parts in zip(*self.waiting, strict=True))
         if len(ids) != len(starts):
             raise ValueError(f"got {len(ids)} ids and {len(starts)} word starts")
         if ids.min() < 0 or ids.max() >= self.vocab_size:
             raise ValueError(f"got ids from {ids.min()} to {ids.max()}, expected 0 to {self.vocab_size - 1}")
-        if not starts[offsets[:-1]].all():
+        if not starts[_offsets(self.tokens_per_sentence[-len(self.waiting) :])[:-1]].all():
             raise ValueError("a sentence begins inside a word")
+        self.ids.append(ids.astype(self.dtype))
+        self.starts.append(starts.astype(bool))
+        self.waiting, self.waiting_tokens = [], 0
+
+    def _write_shard(self) -> None:
+        if self.waiting:
+            self._join()
         arrays = {
-            "tokens": ids.astype(self.dtype),
-            "sentence_offsets": offsets,
+            "tokens": np.concatenate(self.ids),
+            "sentence_offsets": _offsets(self.tokens_per_sentence),
             "document_offsets": _offsets(self.sentences_per_document),
-            "word_starts": np.packbits(starts, bitorder="little"),
+            "word_starts": np.packbits(np.concatenate(self.starts), bitorder="little"),
         }
         path = self.folder / f"tokens-{self.counts['shards']:05d}.safetensors"
         save_tensors(path, arrays, {"kind": KIND, "vocab_size": str(self.vocab_size)})
@@ -89,7 +101,7 @@ class TokenShardWriter:
 
     def close(self) -> dict[str, int]:
         """Write the last shard; returns counts of documents, sentences, tokens and shards."""
-        if self.ids:
+        if self.shard_tokens:
             self._write_shard()
         return dict(self.counts)
 
