@@ -6,7 +6,7 @@ none. `label`: -1 none; next sentence 0 = B follows A, 1 = B is random (as Huggi
 in order, 1 = swapped.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from bertctl.artifacts.tensors import map_arrays, save_tensors
 from bertctl.errors import BertctlError
 
 KIND = "pairs"
+ROWS_AT_ONCE = 1 << 18
 COLUMNS: dict[str, str] = {
     "a_shard": "int32",
     "a_start": "int64",
@@ -65,6 +66,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.columns["label"])
 
+    def longest(self, *, special: Callable[[int], int]) -> int:
+        """The largest of all `lengths`; 0 if there is no example."""
+        return max((int(self.lengths(part, special=special).max()) for part in parts(len(self))), default=0)
+
     def lengths(
         self, ids: NDArray[np.int64] | slice = slice(None), *, special: Callable[[int], int]
     ) -> NDArray[np.int64]:
@@ -82,19 +87,30 @@ def _names(folder: Path) -> str:
     return ", ".join(sorted(path.name for path in folder.glob("examples-*.safetensors"))) or "(none in this folder)"
 
 
+def parts(count: int) -> Iterator[slice]:
+    """The rows 0 .. count - 1 in parts: what is computed from whole columns would take several times their memory."""
+    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, count, ROWS_AT_ONCE))
+
+
 def _problem(columns: Mapping[str, NDArray[Any]]) -> str | None:
     """What is wrong with the values, if anything: one check for the writer and the reader."""
     if any(array.ndim != 1 for array in columns.values()) or len({len(array) for array in columns.values()}) != 1:
         return f"got shapes {[array.shape for array in columns.values()]}, expected flat columns of one length"
+    found = (
+        _wrong_value({name: array[part] for name, array in columns.items()}, part.start)
+        for part in parts(len(columns["label"]))
+    )
+    return next(filter(None, found), None)
+
+
+def _wrong_value(columns: Mapping[str, NDArray[Any]], first: int) -> str | None:
+    """The first wrong value of columns whose first row is number `first`."""
     for side in ("a", "b"):
         shard, start, stop = columns[f"{side}_shard"], columns[f"{side}_start"], columns[f"{side}_stop"]
         wrong = (shard < 0) | (start < 0) | ((stop <= start) if side == "a" else (stop < start))
         if wrong.any():
             row = int(np.argmax(wrong))
-            return f"row {row}: segment {side} runs from {start[row]} to {stop[row]} in shard {shard[row]}"
+            return f"row {first + row}: segment {side} runs from {start[row]} to {stop[row]} in shard {shard[row]}"
     wrong = (columns["label"] < -1) | (columns["label"] > 1)
-    return (
-        f"row {int(np.argmax(wrong))}: got label {columns['label'][np.argmax(wrong)]}, expected -1, 0 or 1"
-        if wrong.any()
-        else None
-    )
+    row = int(np.argmax(wrong))
+    return f"row {first + row}: got label {columns['label'][row]}, expected -1, 0 or 1" if wrong.any() else None

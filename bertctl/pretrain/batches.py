@@ -46,7 +46,7 @@ class ExampleReader:
     @cached_property
     def longest(self) -> int:
         """Tokens of the longest example; no batch is wider, so an encoder that reads so many reads them all."""
-        return int(self.lengths().max(initial=0))
+        return self.examples.longest(special=self.tokenizer.special_count)
 
     def lengths(self, ids: Ids | slice = slice(None)) -> NDArray[np.int64]:
         """Tokens of the examples `ids`, special ones included."""

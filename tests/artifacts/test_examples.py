@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertctl.artifacts import examples as module
 from bertctl.artifacts.examples import COLUMNS, Examples, phases, write_examples
 from bertctl.artifacts.folder import whole_folder
 from bertctl.artifacts.tensors import save_tensors
@@ -50,6 +51,9 @@ def test_round_trip(records: list[tuple[int, ...]], tmp_path_factory: pytest.Tem
         assert np.array_equal(examples.columns[name], table[name])
     lengths = examples.lengths(special=lambda segments: segments + 1)
     assert lengths.tolist() == [a + 2 + (b + 1 if b else 0) for _, _, a, _, _, b, _ in records]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROWS_AT_ONCE", 3)
+        assert examples.longest(special=lambda segments: segments + 1) == max(lengths, default=0)
 
 
 ONE = (0, 5, 3, 1, 7, 2, 1)
@@ -76,6 +80,17 @@ def test_wrong_values_are_refused_by_writer_and_reader(tmp_path: Path, name: str
         save_tensors(temp / NAME, {key: np.asarray(table[key], kind) for key, kind in COLUMNS.items()}, {})
     with pytest.raises(BertctlError, match=NAME):
         Examples(tmp_path / "x" / NAME)
+
+
+@pytest.mark.parametrize(("column", "what"), [("a_stop", "row 7: segment a"), ("label", "row 7: got label -9")])
+def test_a_wrong_value_is_found_in_a_later_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str, what: str
+) -> None:
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 3)
+    table = columns([ONE] * 10)
+    table[column][7] = -9
+    with pytest.raises(ValueError, match=what):
+        write_examples(tmp_path / NAME, table)
 
 
 def test_columns_must_be_all_there_and_fit(tmp_path: Path) -> None:
