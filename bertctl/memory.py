@@ -27,16 +27,27 @@ TUNABLES = {
 }
 
 
+MARK = "bertctl_settled"  # for Python's -X, which nothing between it and us can take away, unlike a variable
+
+
 def settle(arguments: Sequence[str]) -> None:
-    """Start this process again, with its own command line and number, so that glibc takes TUNABLES: where there is
-    glibc, and the command in `arguments` computes. What the user has set stays; 10 ms."""
+    """Start this process again, with its own command line and number, so that glibc takes TUNABLES: once, where there
+    is glibc, the command in `arguments` computes, and the command line says all. What the user has set stays; 10 ms."""
     command = next((word for word in arguments if not word.startswith("-")), None)
     given = os.environ.get(VARIABLE, "")
     missing = [f"{name}={value}" for name, value in TUNABLES.items() if f"{name}=" not in given]
-    if command in COMPUTING and missing and sys.executable and has_glibc():
+    if command in COMPUTING and missing and MARK not in sys._xoptions and can_repeat() and has_glibc():
         environment = os.environ | {VARIABLE: ":".join(filter(None, [given, *missing]))}
         with contextlib.suppress(OSError):  # a system that forbids it: on as it is
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+            os.execve(sys.executable, [sys.executable, "-X", MARK, *sys.orig_argv[1:]], environment)
+
+
+def can_repeat() -> bool:
+    """Whether this process's command line would do the same again: not if a program put another one into sys.argv, or
+    was itself read from standard input."""
+    given = sys.argv[1:]
+    whole = sys.orig_argv[len(sys.orig_argv) - len(given) :] == given
+    return bool(sys.executable) and whole and sys.argv[0] not in ("", "-")
 
 
 def has_glibc() -> bool:

@@ -50,12 +50,34 @@ def test_every_command_that_is_named_exists():
 
 
 def test_a_system_that_forbids_it_goes_on(monkeypatch):
+    asked = []
+
     def refused(*given):
+        asked.append(given)
         raise PermissionError
 
     monkeypatch.setattr(os, "execve", refused)
+    monkeypatch.setattr(memory, "can_repeat", lambda: True)
     monkeypatch.setitem(os.environ, memory.VARIABLE, "")
     memory.settle(["pretrain"])
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("own", [[], ["pretrain", "nosuch.yaml"]])
+def test_a_program_from_standard_input_is_not_lost(own):
+    program = "import sys; sys.argv[1:] = ['pretrain', 'nosuch.yaml']; from bertctl.__main__ import main; main()"
+    environment = os.environ | {memory.VARIABLE: ""}
+    command = [sys.executable, "-", *own]
+    done = subprocess.run(command, input=program, env=environment, capture_output=True, check=False, text=True)
+    assert (done.returncode, "nosuch.yaml" in done.stderr) == (2, True)
+
+
+def test_a_wrapper_that_drops_the_variable_is_started_once(tmp_path):
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nunset {memory.VARIABLE}\nexec "{sys.executable}" "$@"\n')
+    wrapper.chmod(0o755)
+    program = f"import sys; sys.executable = {str(wrapper)!r}\n{SETTLE}"
+    assert answer(program, "pretrain").count("began") == 2
 
 
 FAULTS = """

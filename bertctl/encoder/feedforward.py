@@ -32,6 +32,7 @@ class FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[B, T, E] -> [B, T, E]."""
-        up = project(hidden, (self.up,))
-        inner = self.act(up) if self.gate is None else self.act(project(hidden, (self.gate,))) * up
+        inner = self.act(project(hidden, (self.up if self.gate is None else self.gate,)))
+        if self.gate is not None:
+            inner = inner * project(hidden, (self.up,))
         return project(inner, (self.down,))

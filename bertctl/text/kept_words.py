@@ -13,7 +13,7 @@ import numpy as np
 import tokenizers
 
 LONGEST_KEPT = 32  # characters: longer ones rarely come again
-MOST_KEPT = 1 << 17  # about 25 MB
+MOST_KEPT = 1 << 17  # about 25 MB; some more if threads call at once
 BORDER, NO_ID = "\ud800", -1  # half a UTF-16 pair between two texts, and what stands for it among the ids
 
 
@@ -27,12 +27,12 @@ class KeptWords:
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Ids of each text, [N] int32; none has half a UTF-16 pair in it. Loops over words are left to C."""
         words = f" {BORDER} ".join(["", *texts, ""]).split(" ")
-        new = list(set(words).difference(self.kept))
-        room = MOST_KEPT - len(self.kept)
+        distinct = set(words)
+        known = {word: self.kept[word] for word in distinct & self.kept.keys()}
+        new = list(distinct.difference(known))
         for word, encoding in zip(new, self.library.encode_batch_fast(new, add_special_tokens=False), strict=True):
-            self.kept[word] = np.array(encoding.ids, dtype=np.int32).tobytes()
-        ids = np.frombuffer(bytearray().join(map(self.kept.__getitem__, words)), dtype=np.int32)
-        for place, word in enumerate(new):
-            if place >= room or len(word) > LONGEST_KEPT:
-                del self.kept[word]
+            known[word] = np.array(encoding.ids, dtype=np.int32).tobytes()
+        ids = np.frombuffer(bytearray().join(map(known.__getitem__, words)), dtype=np.int32)
+        short = [word for word in new if len(word) <= LONGEST_KEPT]
+        self.kept |= {word: known[word] for word in short[: max(0, MOST_KEPT - len(self.kept))]}
         return [ids[start + 1 : stop] for start, stop in pairwise(np.flatnonzero(ids == NO_ID).tolist())]

@@ -1,6 +1,9 @@
 """Linear layers with a backward pass of their own, against PyTorch's."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -110,3 +113,32 @@ def test_elsewhere_it_is_pytorchs(width, context, monkeypatch):
     layers, x = layers_of(width, (512, 512)), torch.randn(3, width)
     with torch.autocast("cpu", torch.bfloat16, enabled=context != "none"), torch.set_grad_enabled(context != "no_grad"):
         assert torch.equal(project(x, layers), plain(x, layers))
+
+
+@needed
+def test_layers_that_share_a_weight_keep_no_copies_of_it():
+    layers, x = layers_of(512, (512,)), torch.randn(4, 512, requires_grad=True)
+    saved = []
+    with (
+        torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        project(project(x, layers), layers)
+    weight = layers[0].weight
+    assert sum(tensor.data_ptr() == weight.data_ptr() for tensor in saved) == 2
+    assert not [tensor for tensor in saved if tensor.shape == weight.shape and tensor.dtype != weight.dtype]
+
+
+@needed
+def test_a_processor_without_bf16_has_pytorchs_product():
+    program = """
+import torch
+from bertctl.encoder import product
+with torch.autocast("cpu", torch.bfloat16):
+    product.project(torch.randn(7, 512), [torch.nn.Linear(512, 512)])
+found = product.biased(torch.randn(7, 8).bfloat16(), torch.randn(3, 8).bfloat16(), None)
+print(found.shape, product.HAS_BIASED_PRODUCT)
+"""
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split("]) ") == ["torch.Size([7, 3", "False\n"], done.stderr

@@ -1,5 +1,8 @@
 """Ids from kept words are those of the library for whole texts."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -59,3 +62,19 @@ def test_an_added_token_may_hold_a_blank():
         added=({"id": len(PIECES), **added, "special": False},),
     )
     assert tokenizer.encode_ids(["o a b"])[0].tolist() == [PIECES.index("o"), len(PIECES)]
+
+
+def test_threads_may_call_at_once(minilm, real_texts, monkeypatch):
+    monkeypatch.setattr(kept_words, "LONGEST_KEPT", 3)
+    monkeypatch.setattr(kept_words, "MOST_KEPT", 300)
+    words = KeptWords(minilm._library)
+    texts = [text[:400] for text in real_texts[:40]]
+    expected = by_library(minilm, texts)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for found in pool.map(lambda _: words.encode(texts), range(40)):
+                assert [ids.tolist() for ids in found] == expected
+    finally:
+        sys.setswitchinterval(before)
