@@ -69,7 +69,7 @@ def biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """x [N, I] bf16, bias [O] or None, weights, O rows of I in all -> [N, O]. Weights are turned to bf16 in both passes,
+    """x [N, I] bf16, bias [O] or None, weights, O rows of I in all -> [N, O]. Both passes turn weights to bf16,
     0.4% of a step of base: if they were kept, layers that share them would keep a copy each."""
 
     @staticmethod
