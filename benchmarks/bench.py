@@ -1,7 +1,7 @@
 """bertctl beside its peers: the same work, data, batch, precision and threads, in turns (A B A B), medians, as ratios.
 
-    make bench            short: tiny and mini, about eight minutes on 2 cores
-    make bench FULL=1     all sizes
+    make bench            short: tiny and mini, every side once, under five minutes on 2 quiet cores
+    make bench FULL=1     all sizes, twice
     python benchmarks/bench.py --smoke    tiny pretraining once, on few documents: whether this works at all
 
 Every measurement is a process of its own (`benchmarks/sides/`), which reports its rate and its peak memory. Machines
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all sizes")
     parser.add_argument("--smoke", action="store_true", help="tiny pretraining only, once, on few documents")
     parser.add_argument("--only", help="only cases whose name begins so")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, help="turns of every side; once, or twice with --full")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def main() -> None:
     chosen = [c for c in CASES if (options.full or not c.full) and c.name.startswith(only)]
     rows = []
     for case in chosen:
-        rows.append(compare(case, options.out / "data", 1 if options.smoke else options.repeats))
+        rows.append(compare(case, options.out / "data", options.repeats or 1 + options.full))
         (options.out / "bench.json").write_text(json.dumps(rows, indent=2) + "\n")
         (options.out / "bench.md").write_text(table(rows))
     print(table(rows), end="")
