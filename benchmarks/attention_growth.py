@@ -5,7 +5,7 @@
 Forward and backward of one text of 12 heads of 64, the kernel that `choose_kernel` names, no padding. Time is that of
 the processor, so that a busy machine disturbs it less; the least of the repeats. Memory is what the process grew by at
 its peak, measured in a process of its own. The short form is `--longest 1024 --repeats 1`. To leave out the time in
-which the system hands out fresh pages, set MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=1000000000.
+which the system hands out fresh pages, set GLIBC_TUNABLES as bertctl/memory.py does.
 """
 
 import argparse

@@ -98,10 +98,12 @@ def test_freed_memory_is_used_again_without_new_pages():
 
 
 PEAK = """
-import resource, sys, torch
+import sys, torch
 from bertctl import memory
 memory.settle(sys.argv[1:])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():  # of this program alone: ru_maxrss holds that of the process that started it, too
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+before = peak()
 small = []
 for step in range(30):
     rows = 2000 + step * 7919 % 1000
@@ -110,11 +112,11 @@ for step in range(30):
         layers.append(torch.ones(rows * 1000 + layer % 7 * 12288))
         torch.ones(rows * 400)
     small.append([torch.ones(3) for _ in range(20)])
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((peak() - before) // 1024)
 """
 
 
 def test_steps_of_changing_sizes_find_room_in_what_earlier_ones_freed():
     needed = sum(4 * (2991 * 1000 + layer % 7 * 12288) for layer in range(40)) / 2**20  # of the longest step
-    assert int(answer(PEAK, "pretrain")[0]) < 1.1 * needed
+    assert 0.9 * needed < int(answer(PEAK, "pretrain")[0]) < 1.1 * needed
     assert int(answer(PEAK, "tokenize")[0]) > 1.2 * needed  # or glibc has learnt better, and this can go
