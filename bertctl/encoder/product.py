@@ -70,7 +70,7 @@ def biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 class _Product(torch.autograd.Function):
     """x [N, I] bf16, bias [O] or None, weights, O rows of I in all -> [N, O]. Both passes turn weights to bf16,
-    0.4% of a step of base: if they were kept, layers that share them would keep a copy each."""
+    0.4% of a step of base by the time of the copies alone: kept, layers that share them would keep a copy each."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor | None, *weights: Tensor) -> Tensor:
