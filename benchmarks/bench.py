@@ -1,7 +1,7 @@
 """bertctl beside its peers: the same work, data, batch, precision and threads, in turns (A B A B), medians, as ratios.
 
-    make bench            short: tiny, every side once
-    make bench FULL=1     all sizes, twice
+    make bench            short, under five minutes: tiny, half of the texts, every side once
+    make bench FULL=1     all sizes, all texts, twice
     python benchmarks/bench.py --smoke    tiny pretraining once, on few documents: whether this works at all
 
 Every measurement is a process of its own (`benchmarks/sides/`), which reports its rate and its peak memory. Machines
@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SIDES = Path(__file__).parent / "sides"
-BATCH, TOKENS = 32, 128
+FORMS = {
+    "smoke": {"documents": 400, "labelled": 512},
+    "short": {"documents": 10_000, "labelled": 512},  # 5 MB
+    "full": {"documents": 100_000, "labelled": 1024},  # all there are: 13 MB
+}
+"""How much text each form prepares; what one prepared is not what another measures."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +110,17 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="turns of every side; once, or twice with --full")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     options = parser.parse_args()
+    form = "smoke" if options.smoke else "full" if options.full else "short"
+    data = options.out / f"data-{form}"
     options.out.mkdir(parents=True, exist_ok=True)
-    if not (options.out / "data").is_dir():
+    if not data.is_dir():
         print("preparing data", file=sys.stderr)
-        measure("ours", "prepare", {"documents": 400 if options.smoke else 100_000}, options.out / "data")
+        measure("ours", "prepare", dict(FORMS[form]), data)
     only = "pretrain tiny" if options.smoke else options.only or ""
     chosen = [c for c in CASES if (options.full or not c.full) and c.name.startswith(only)]
     rows = []
     for case in chosen:
-        rows.append(compare(case, options.out / "data", options.repeats or 1 + options.full))
+        rows.append(compare(case, data, options.repeats or 1 + options.full))
         (options.out / "bench.json").write_text(json.dumps(rows, indent=2) + "\n")
         (options.out / "bench.md").write_text(table(rows))
     print(table(rows), end="")

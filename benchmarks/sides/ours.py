@@ -10,7 +10,7 @@ from shared import BATCH, DROPOUT, TOKENS, WARM_UP, Marks, helped, labelled, lin
 
 from bertctl import memory
 
-TRAIN_TEXTS, TEST_TEXTS = 1024, 64
+TEST_TEXTS = 64
 
 
 def minilm() -> Path:
@@ -51,7 +51,7 @@ def prepare(options: dict[str, Any], work: Path) -> dict[str, Any]:
         tokens=temp / "tokenize", sequence_length=TOKENS, second_segment="none", cross_documents=True
     )
     build_pairs(pairs, out=temp / "pairs", seed=0)
-    found = package_examples(Sizes(train=TRAIN_TEXTS, dev=TEST_TEXTS, test=TEST_TEXTS), 0)
+    found = package_examples(Sizes(train=options["labelled"], dev=TEST_TEXTS, test=TEST_TEXTS), 0)
     for split in ("train", "dev"):
         with (temp / f"{split}.csv").open("w", encoding="utf-8", newline="") as file:
             rows = [(row[0], row[2]) for row in found[split]]

@@ -63,9 +63,9 @@ class Marks:
 
 
 def helped(command: list[str]) -> dict[str, object]:
-    """How often a second a command can tell how it is used: the median of seven."""
+    """How often a second a command can tell how it is used: the median of five."""
     seconds = []
-    for _ in range(7):
+    for _ in range(5):
         began = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
         seconds.append(time.perf_counter() - began)

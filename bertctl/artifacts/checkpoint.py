@@ -15,7 +15,7 @@ from bertctl.artifacts.folder import remove_folder
 from bertctl.artifacts.header import PICKLE_SUFFIXES, refuse_pickle
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify
-from bertctl.artifacts.tensors import load_tensors
+from bertctl.artifacts.tensors import finite, load_tensors
 from bertctl.errors import BertctlError, raise_problems
 
 if TYPE_CHECKING:
@@ -180,13 +180,9 @@ def read_weights(folder: Path) -> "dict[str, torch.Tensor]":
         raise_problems([f"{path}: no tensor {name!r}, which {INDEX} expects here" for name in missing])
         tensors.update({name: tensor for name, tensor in loaded.items() if names is None or name in names})
     raise_problems(
-        [f"{folder}: tensor {name!r} holds NaN or infinity" for name in sorted(tensors) if not _finite(tensors[name])]
+        [f"{folder}: tensor {name!r} holds NaN or infinity" for name in sorted(tensors) if not finite(tensors[name])]
     )
     return tensors
-
-
-def _finite(tensor: "torch.Tensor") -> bool:
-    return bool(tensor.isfinite().all()) if tensor.is_floating_point() else True
 
 
 def _weight_files(folder: Path) -> Iterator[tuple[Path, set[str] | None]]:

@@ -22,9 +22,10 @@ small_embedding, github.com/BlinkDL/SmallInitEmb, which needs a norm after the e
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from bertctl.encoder.config import EncoderConfig
 
@@ -140,3 +141,11 @@ def initialise(module: nn.Module, config: EncoderConfig) -> None:
             value.into(tensor)
         else:
             nn.init.constant_(tensor, value)
+
+
+class NothingDrawn(TorchFunctionMode):
+    """Within it PyTorch's modules leave new weights as memory was, for those that are read from a file next."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        draws = func in (nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_)
+        return kwargs["tensor"] if draws else func(*args, **(kwargs or {}))

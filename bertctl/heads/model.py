@@ -23,13 +23,15 @@ Recall = Callable[[Tensor, Tensor | None, Tensor | None], EncoderOutput | None]
 class Model(nn.Module):
     """`heads` maps names of `HEADS` to their number of outputs (0: the vocabulary for masked_lm, the hidden size for
     embedding). The pooler is there when a head reads a whole text through a layer of the pooling's own, or when
-    `pooler` asks for it (a bare encoder saved with one)."""
+    `pooler` asks for it (a bare encoder saved with one). Without `drawn`, only what comes after the encoder is."""
 
-    def __init__(self, config: EncoderConfig, heads: Mapping[str, int], *, pooler: bool = False) -> None:
+    def __init__(
+        self, config: EncoderConfig, heads: Mapping[str, int], *, pooler: bool = False, drawn: bool = True
+    ) -> None:
         super().__init__()
         self.config = config
         self.head_outputs = dict(heads)
-        self.encoder = Encoder(config)
+        self.encoder = Encoder(config, drawn=drawn)
         reads = {HEADS[name].reads for name in heads}
         pooled = pooler or "pooled" in reads or (config.pooling == "attention" and "vector" in reads)
         self.pooler = build_pooler(config) if pooled else None

@@ -27,7 +27,7 @@ from bertctl.artifacts.files import clean_leftovers
 from bertctl.artifacts.folder import KEPT, lock, whole_folder, write_whole
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify, write_manifest
-from bertctl.artifacts.tensors import load_tensors, save_tensors
+from bertctl.artifacts.tensors import finite, load_tensors, save_tensors
 from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError, NonFinite, raise_problems
 from bertctl.training.metrics_log import MetricsLog
@@ -215,7 +215,7 @@ def _say_nothing(text: str) -> None:
 
 
 def _check_finite(weights: Mapping[str, Tensor], where: str) -> None:
-    bad = [name for name, tensor in weights.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    bad = [name for name, tensor in weights.items() if not finite(tensor)]
     if bad:
         problem = f"{where}: weight {bad[0]!r} holds NaN or infinity ({len(bad)} tensors do); it was not written"
         raise NonFinite(

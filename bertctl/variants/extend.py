@@ -28,9 +28,8 @@ def extended(model: Model, pieces: Sequence[Sequence[int]], *, used: int, rows: 
     """
     if used + len(pieces) > rows or used > model.config.vocab_size:
         raise ValueError(f"got {rows} rows for {used} tokens of {model.config.vocab_size} and {len(pieces)} new ones")
-    larger = Model(
-        dataclasses.replace(model.config, vocab_size=rows), model.head_outputs, pooler=model.pooler is not None
-    )
+    config = dataclasses.replace(model.config, vocab_size=rows)
+    larger = Model(config, model.head_outputs, pooler=model.pooler is not None, drawn=False)
     state = model.state_dict()
     for name in (WORDS, BIAS):
         if name in state:

@@ -156,7 +156,8 @@ def load_model(
         pooling = pooling or (beside.pooling if beside is not None else "mean" if is_new else None)
     if pooling is not None:
         config = dataclasses.replace(config, pooling=pooling)
-    model = Model(config, wanted, pooler=not wanted and any(name.endswith(POOLERS) for name in weights))
+    pooler = not wanted and any(name.endswith(POOLERS) for name in weights)
+    model = Model(config, wanted, pooler=pooler, drawn=False)
     if beside is not None:
         beside.set_activation(model)
     new, unused = fill(model, weights, family, stored, folder)

@@ -10,7 +10,7 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-from bertctl.artifacts.tensors import load_tensors, map_arrays, save_rows, save_tensors
+from bertctl.artifacts.tensors import finite, load_tensors, map_arrays, save_rows, save_tensors
 from bertctl.errors import BertctlError
 
 KINDS = ("<f4", "<f8", "<f2", "<i8", "<i4", "<i2", "i1", "u1", "<u2", "<u4", "<u8", "?")
@@ -113,3 +113,18 @@ def test_numpy_files_need_no_torch() -> None:
     code = f"import sys, {modules}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_machinery_of_compiling_is_not_imported_for_a_model() -> None:
+    code = "import sys, bertctl.heads.model, bertctl.variants.hf; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_one_bad_element_is_found_and_large_sums_are_not_one(dtype: torch.dtype) -> None:
+    largest = torch.full((100,), torch.finfo(dtype).max, dtype=dtype)  # sums to infinity
+    assert finite(largest) and finite(torch.zeros(0, dtype=dtype)) and finite(torch.arange(3))
+    for bad in (torch.inf, -torch.inf, torch.nan):
+        assert not finite(torch.cat([largest, torch.tensor([bad], dtype=dtype)]))
+    assert not finite(torch.tensor([torch.inf, -torch.inf], dtype=dtype))

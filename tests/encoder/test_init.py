@@ -9,13 +9,14 @@ from torch import nn
 
 from bertctl.encoder.config import EncoderConfig
 from bertctl.encoder.encoder import Encoder
-from bertctl.encoder.init import Draw, fans, fresh_values, initialise
+from bertctl.encoder.init import Draw, NothingDrawn, fans, fresh_values, initialise
 from bertctl.heads.model import Model
 from bertctl.variants.config import EncoderSection, encoder_config
 
 WIDTH, INNER, WORDS, LAYERS, S = 64, 160, 300, 3, 0.05
 KEPT = truncnorm(-2, 2).std()  # of a standard deviation, when a normal distribution is cut at two
 HEADS = {"masked_lm": 0, "sequence": 40, "replaced_token": 1}
+IMAGES = {"image_size": 32, "patch_size": 8, "vocab_size": 0, "type_vocab_size": 0}
 
 
 def config(**changes):
@@ -154,3 +155,21 @@ def test_small_embeddings_need_a_norm():
         config(initializer="small_embedding", embedding_norm=False)
     with pytest.raises(ValueError, match="initializer is 'he', expected one of normal, depth_scaled"):
         config(initializer="he")
+
+
+@pytest.mark.parametrize("image", [{}, IMAGES, {"position": "rotary"}], ids=["text", "image", "rotary"])
+def test_an_encoder_to_be_filled_from_a_file_draws_nothing(image):
+    before = torch.get_rng_state()
+    filled = Encoder(config(**image), drawn=False)
+    assert torch.equal(torch.get_rng_state(), before)
+    drawn = Encoder(config(**image))
+    assert not torch.equal(torch.get_rng_state(), before)
+    assert {n: p.shape for n, p in filled.named_parameters()} == {n: p.shape for n, p in drawn.named_parameters()}
+    for (name, ours), theirs in zip(filled.named_buffers(), drawn.buffers(), strict=True):
+        assert torch.equal(ours, theirs), name
+
+
+def test_nothing_is_drawn_only_within():
+    with NothingDrawn():
+        nn.Embedding(2, 3)
+    assert nn.Embedding(2000, 3).weight.std().item() == pytest.approx(1, abs=0.1)
