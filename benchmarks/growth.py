@@ -66,8 +66,10 @@ def tokenize(work: Path, name: str) -> Row:
 
 def more_tokens(work: Path, name: str, count: int) -> Row:
     """`count` tokens: the shards of the small corpus again and again, as if their texts stood there so often."""
+    import numpy as np
+
     from bertctl.artifacts.folder import whole_folder
-    from bertctl.artifacts.shards import KIND, TokenShards, TokenShardWriter
+    from bertctl.artifacts.shards import KIND, Block, TokenShards, TokenShardWriter
     from bertctl.text.tokenizer import Tokenizer
 
     source = work / "small" / "tokens"
@@ -76,12 +78,8 @@ def more_tokens(work: Path, name: str, count: int) -> Row:
         Tokenizer.load(source).save(temp)
         writer = TokenShardWriter(temp, vocab_size=shards.vocab_size, tokens_per_shard=20_000_000)
         for shard in itertools.cycle(shards.shards):
-            bounds = shard.sentence_offsets[shard.document_offsets].tolist()
-            for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
-                first, last = shard.document_offsets[number : number + 2]
-                inner = (shard.sentence_offsets[first : last + 1] - start).tolist()
-                ids, words = shard.tokens[start:stop], shard.words(start, stop)
-                writer.add_document([(ids[a:b], words[a:b]) for a, b in itertools.pairwise(inner)])
+            lengths = np.diff(shard.sentence_offsets), np.diff(shard.document_offsets)
+            writer.add(Block(shard.tokens, shard.words(0, len(shard.tokens)), *lengths))
             if writer.counts["tokens"] + writer.shard_tokens >= count:
                 return {"tokens": writer.close()["tokens"]}
     raise AssertionError("cycle ends never")

@@ -26,7 +26,7 @@ ROOT = PACKAGE.parent
 HERE = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 FLOORS = [
-    {"errors", "signals", "memory", "console", "recipe"},
+    {"errors", "signals", "memory", "workers", "console", "recipe"},
     {"artifacts", "encoder"},
     {"heads", "variants", "text", "images", "metrics", "demo"},
     {"training"},

@@ -77,4 +77,4 @@ def run(functions: dict[str, Callable[..., dict[str, object]]]) -> None:
     name, options, work = sys.argv[1:4]
     result = functions[name](json.loads(options), Path(work))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
-    print(json.dumps({**result, "peak_mib": peak}), flush=True)
+    print(json.dumps({**result, "peak_mib": peak + result.pop("helpers_mib", 0)}), flush=True)

@@ -21,18 +21,36 @@ from bertctl.errors import BertctlError
 
 KIND = "tokens"
 LARGEST_UINT16_VOCABULARY = 65536
-TOKENS_JOINED = 1 << 16
-"""From so many on sentences are joined and checked: document by document that took a tenth of `tokenize`, and left as
-they are until the shard is written they would take five times its memory."""
 
 Sentence = tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Documents side by side: `ids` [N], `starts` [N] bool, true where a token begins a word, the tokens of each
+    sentence [S], none of them 0, and the sentences of each document [D], none of them 0 either."""
+
+    ids: NDArray[Any]
+    starts: NDArray[np.bool_]
+    tokens_per_sentence: NDArray[np.int64]
+    sentences_per_document: NDArray[np.int64]
+
+    def check(self, vocab_size: int) -> None:
+        """Errors: ValueError for ids outside the vocabulary, lengths that differ, or a sentence that begins inside a
+        word."""
+        if len(self.ids) != len(self.starts):
+            raise ValueError(f"got {len(self.ids)} ids and {len(self.starts)} word starts")
+        if self.ids.min() < 0 or self.ids.max() >= vocab_size:
+            raise ValueError(f"got ids from {self.ids.min()} to {self.ids.max()}, expected 0 to {vocab_size - 1}")
+        if not self.starts[_offsets(self.tokens_per_sentence)[:-1]].all():
+            raise ValueError("a sentence begins inside a word")
 
 
 class TokenShardWriter:
     """Writes documents into `folder` (a temp folder of `whole_folder`), a shard whenever `tokens_per_shard` is
     reached.
 
-    Memory stays at one shard and one document.
+    Memory stays at one shard and one block.
     """
 
     def __init__(self, folder: Path, *, vocab_size: int, tokens_per_shard: int) -> None:
@@ -42,59 +60,55 @@ class TokenShardWriter:
         self._clear()
 
     def _clear(self) -> None:
-        self.ids: list[NDArray[Any]] = []
-        self.starts: list[NDArray[Any]] = []
-        self.tokens_per_sentence: list[int] = []
-        self.sentences_per_document: list[int] = []
+        self.parts: list[Block] = []
         self.shard_tokens = 0
-        self.waiting: list[Sentence] = []
-        self.waiting_tokens = 0
 
     def add_document(self, sentences: Sequence[Sentence]) -> None:
         """Add one document: for each sentence its ids [n] and word starts [n] bool. Sentences without a token are
-        left out, and so is a document without a sentence.
+        left out, and so is a document without a sentence. Errors: as `Block.check`."""
+        given = [(ids, starts) for ids, starts in sentences if len(ids)]
+        if given:
+            ids, starts = (np.concatenate(parts) for parts in zip(*given, strict=True))
+            self.add(Block(ids, starts, np.array([len(ids) for ids, _ in given]), np.array([len(given)])))
 
-        Errors, here or with a later call: ValueError for ids outside the vocabulary, lengths that differ, or a sentence
-        that begins inside a word.
-        """
-        lengths = [len(ids) for ids, _ in sentences if len(ids)]
-        if lengths:
-            self.waiting += [sentence for sentence in sentences if len(sentence[0])]
-            self.tokens_per_sentence += lengths
-            self.sentences_per_document.append(len(lengths))
-            self.waiting_tokens += sum(lengths)
-            self.shard_tokens += sum(lengths)
-        if self.waiting_tokens >= TOKENS_JOINED:
-            self._join()
-        if self.shard_tokens >= self.tokens_per_shard:
-            self._write_shard()
+    def add(self, block: Block) -> None:
+        """Add documents, at least one. A shard ends with the document that fills it. Errors: as `Block.check`."""
+        block.check(self.vocab_size)
+        sentences = _offsets(block.sentences_per_document)
+        tokens = _offsets(block.tokens_per_sentence)[sentences]  # where each document begins, and the last one ends
+        first, documents = 0, len(block.sentences_per_document)
+        while first < documents:
+            full = tokens[first] + self.tokens_per_shard - self.shard_tokens
+            last = min(documents, int(np.searchsorted(tokens[first + 1 :], full)) + first + 1)
+            inner, within = slice(tokens[first], tokens[last]), slice(sentences[first], sentences[last])
+            self.parts.append(
+                Block(
+                    block.ids[inner].astype(self.dtype),
+                    block.starts[inner].astype(bool),
+                    block.tokens_per_sentence[within],
+                    block.sentences_per_document[first:last],
+                )
+            )
+            self.shard_tokens += int(tokens[last] - tokens[first])
+            if self.shard_tokens >= self.tokens_per_shard:
+                self._write_shard()
+            first = last
 
-    def _join(self) -> None:
-        """Put what waits together, check it and keep it small."""
-        ids, starts = (np.concatenate(parts) for parts in zip(*self.waiting, strict=True))
-        if len(ids) != len(starts):
-            raise ValueError(f"got {len(ids)} ids and {len(starts)} word starts")
-        if ids.min() < 0 or ids.max() >= self.vocab_size:
-            raise ValueError(f"got ids from {ids.min()} to {ids.max()}, expected 0 to {self.vocab_size - 1}")
-        if not starts[_offsets(self.tokens_per_sentence[-len(self.waiting) :])[:-1]].all():
-            raise ValueError("a sentence begins inside a word")
-        self.ids.append(ids.astype(self.dtype))
-        self.starts.append(starts.astype(bool))
-        self.waiting, self.waiting_tokens = [], 0
+    def _joined(self, name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in self.parts])
 
     def _write_shard(self) -> None:
-        if self.waiting:
-            self._join()
+        sentences, documents = self._joined("tokens_per_sentence"), self._joined("sentences_per_document")
         arrays = {
-            "tokens": np.concatenate(self.ids),
-            "sentence_offsets": _offsets(self.tokens_per_sentence),
-            "document_offsets": _offsets(self.sentences_per_document),
-            "word_starts": np.packbits(np.concatenate(self.starts), bitorder="little"),
+            "tokens": self._joined("ids"),
+            "sentence_offsets": _offsets(sentences),
+            "document_offsets": _offsets(documents),
+            "word_starts": np.packbits(self._joined("starts"), bitorder="little"),
         }
         path = self.folder / f"tokens-{self.counts['shards']:05d}.safetensors"
         save_tensors(path, arrays, {"kind": KIND, "vocab_size": str(self.vocab_size)})
-        self.counts["documents"] += len(self.sentences_per_document)
-        self.counts["sentences"] += len(self.tokens_per_sentence)
+        self.counts["documents"] += len(documents)
+        self.counts["sentences"] += len(sentences)
         self.counts["tokens"] += self.shard_tokens
         self.counts["shards"] += 1
         self._clear()
@@ -106,7 +120,7 @@ class TokenShardWriter:
         return dict(self.counts)
 
 
-def _offsets(lengths: Sequence[int]) -> NDArray[np.int64]:
+def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 

@@ -97,7 +97,8 @@ def check_lengths(section: DistillSection, teacher: Model, student: Student, lon
             f"{name}: reads {model.config.max_position_embeddings} tokens, the longest input has {longest}"
             for name, model in models
             if model.config.max_position_embeddings < longest
-        ]
+        ],
+        hint="shorter inputs: build_pairs.sequence_length makes those of pairs, distill.max_length those of a task",
     )
 
 

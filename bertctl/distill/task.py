@@ -10,7 +10,7 @@ from bertctl.distill.config import DistillSection
 from bertctl.distill.objective import DistillationObjective, TaskReader
 from bertctl.encoder.sharing import model_tensors
 from bertctl.errors import BertctlError
-from bertctl.finetune.data import TaskData, longest_input, prepare_data
+from bertctl.finetune.data import TaskData, prepare_data
 from bertctl.finetune.start import resolve_training
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
@@ -19,6 +19,7 @@ from bertctl.tasks.batches import collate
 from bertctl.tasks.embedding_section import EmbeddingSection
 from bertctl.tasks.kinds import raise_by_kind
 from bertctl.tasks.label_checks import unknown_labels
+from bertctl.tasks.lengths import longest_input
 from bertctl.tasks.predicting import predict_chunks
 from bertctl.tasks.preprocessing import refuse_other_inputs
 from bertctl.tasks.splits import training_data
@@ -133,8 +134,8 @@ def open_task(section: DistillSection, teacher: Loaded, tokenizer: Any, *, seed:
     task, model = TASKS[section.task], teacher.model
     refuse_other_inputs(task, model.config, str(section.teacher))
     check_teacher(section, task, teacher)
-    asked = section.max_length or teacher.extra.get("max_length")
-    length = longest_input(asked, model.config.max_position_embeddings)
+    limit, noted = model.config.max_position_embeddings, teacher.extra.get("max_length")
+    length = longest_input(section.max_length, limit, key="distill.max_length", noted=noted)
     splits = training_data(task, section.data, seed=seed)
     refuse_other_texts(splits.train, teacher.extra, str(section.teacher), "distill")
     known = teacher.labels if task.classes else None

@@ -37,8 +37,8 @@ class EncoderOutput:
 
 
 class Encoder(nn.Module):
-    """A bidirectional Transformer encoder made of the parts that its config names. Not `drawn`: its weights mean nothing
-    until they are read from a file; drawing BERT-base's takes 7 s on one core."""
+    """A bidirectional Transformer encoder made of the parts that its config names. If not `drawn`, its weights mean
+    nothing until they are read from a file; drawing BERT-base's takes 7 s on one core."""
 
     def __init__(self, config: EncoderConfig, *, drawn: bool = True) -> None:
         super().__init__()

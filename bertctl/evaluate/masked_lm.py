@@ -15,7 +15,7 @@ from bertctl.evaluate.config import EvaluateSection
 from bertctl.evaluate.masked_text import Scored, metrics_of, score_text
 from bertctl.evaluate.score import comparison
 from bertctl.evaluate.systems import Checkpoint
-from bertctl.evaluate.task import longest_input
+from bertctl.evaluate.task import longest_for
 from bertctl.metrics.rows import mean_metric
 from bertctl.pretrain.batches import ExampleReader, MaskedBatches
 from bertctl.pretrain.data import make_masking, tokens_of
@@ -44,7 +44,7 @@ def score_masked_lm(
                 f"{checkpoint.name}: has another vocabulary than {checkpoints[0].name}, so their losses do not compare",
                 hint="score them one by one",
             )
-    max_length = min(longest_input(section.max_length, checkpoint.loaded) for checkpoint in checkpoints)
+    max_length = min(longest_for(section.max_length, checkpoint.loaded) for checkpoint in checkpoints)
     found = [score_one(section, checkpoint, max_length, seed=seed, runtime=runtime) for checkpoint in checkpoints]
     results = [
         {"model": c.name, **about, "metrics": summaries(metrics, samples=section.bootstrap_samples)}

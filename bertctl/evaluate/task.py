@@ -7,12 +7,11 @@ from bertctl.console import warn
 from bertctl.errors import BertctlError
 from bertctl.evaluate.config import MASKED_LM
 from bertctl.tasks.config import DataSection
+from bertctl.tasks.lengths import longest_input
 from bertctl.tasks.preprocessing import refuse_other_inputs
 from bertctl.tasks.table import TASKS
 from bertctl.tasks.task import Limits, Task
 from bertctl.variants.hf import Loaded
-
-DEFAULT_LENGTH = 512
 
 
 def task_of(loaded: Loaded, source: Path) -> str:
@@ -82,15 +81,10 @@ def settings_of(loaded: Loaded) -> dict[str, Any]:
     return dict(loaded.extra.get("settings") or {})
 
 
-def longest_input(asked: int | None, loaded: Loaded) -> int:
-    """Word pieces of the longest input: as asked, as noted at fine-tuning, else what the encoder reads, at most 512."""
-    limit = loaded.model.config.max_position_embeddings
-    if asked is not None and asked > limit:
-        raise BertctlError(
-            f"max_length: got {asked}, but the encoder reads at most {limit} word pieces",
-            hint=f"ask for {limit}, or for nothing",
-        )
-    return asked or min(int(loaded.extra.get("max_length") or DEFAULT_LENGTH), limit)
+def longest_for(asked: int | None, loaded: Loaded) -> int:
+    """Word pieces of the checkpoint's longest input. Errors: BertctlError if it cannot read what was asked for."""
+    limit, noted = loaded.model.config.max_position_embeddings, loaded.extra.get("max_length")
+    return longest_input(asked, limit, key="max_length", noted=noted)
 
 
 def limits_for(max_length: int | None, data: DataSection, loaded: Loaded) -> Limits:
@@ -99,7 +93,7 @@ def limits_for(max_length: int | None, data: DataSection, loaded: Loaded) -> Lim
     overlap = loaded.extra.get("overlap_tokens") if data.overlap_tokens is None else data.overlap_tokens
     said = loaded.extra.get("embedding") or {}
     prefixes = {name: str(said.get(name) or "") for name in ("query_prefix", "passage_prefix")}
-    return Limits(longest_input(max_length, loaded), overlap, windows, **prefixes)
+    return Limits(longest_for(max_length, loaded), overlap, windows, **prefixes)
 
 
 def say_cut(cut: dict[str, int], max_length: int) -> None:

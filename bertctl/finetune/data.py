@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bertctl.console import note, warn
-from bertctl.errors import BertctlError
 from bertctl.tasks.audit import audit, refuse_truncation, truncation, windows_read
 from bertctl.tasks.config import DataSection
 from bertctl.tasks.embedding_section import EmbeddingSection
@@ -15,7 +14,6 @@ from bertctl.tasks.predicting import Chunk, encode_chunks
 from bertctl.tasks.task import Features, Limits, Splits, Task
 from bertctl.tasks.texts import pairs_in
 
-DEFAULT_LENGTH = 512
 NO_PREFIX = EmbeddingSection()
 LONG_LABEL_LISTS = 12  # labels named in the note before training
 
@@ -125,16 +123,6 @@ def lengths(chunk: Chunk, limits: Limits) -> dict[str, int]:
 def merge_labels(found: list[str], known: list[str] | None) -> list[str]:
     """The order of a model's own labels if it knows all that the data have, else that of the data."""
     return list(known) if known is not None and set(found) <= set(known) else found
-
-
-def longest_input(asked: int | None, max_position_embeddings: int) -> int:
-    """Word pieces of the longest input. Errors: BertctlError if the encoder cannot read what was asked for."""
-    if asked is not None and asked > max_position_embeddings:
-        raise BertctlError(
-            f"max_length: got {asked}, but the encoder reads at most {max_position_embeddings} word pieces",
-            hint=f"--set finetune.max_length={max_position_embeddings}",
-        )
-    return asked or min(DEFAULT_LENGTH, max_position_embeddings)
 
 
 def add_up(counts: Sequence[dict[str, int]]) -> dict[str, int]:

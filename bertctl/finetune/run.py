@@ -10,7 +10,7 @@ from bertctl.console import note
 from bertctl.errors import BertctlError
 from bertctl.finetune.config import FinetuneSection
 from bertctl.finetune.curve import learning_curve
-from bertctl.finetune.data import TaskData, longest_input, prepare_data
+from bertctl.finetune.data import TaskData, prepare_data
 from bertctl.finetune.folds import cross_validate
 from bertctl.finetune.objective import objective_maker
 from bertctl.finetune.result import choose, summarise
@@ -31,6 +31,7 @@ from bertctl.finetune.strategy import check_strategy, prepare
 from bertctl.finetune.strategy_config import EVERYTHING, StrategySection
 from bertctl.finetune.train import Plan, train_one
 from bertctl.heads.model import Model
+from bertctl.tasks.lengths import longest_input
 from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.task import Splits, Task
@@ -82,7 +83,7 @@ def check_early(section: FinetuneSection, task: Task, seed: int) -> None:
     config = read_encoder_config(source, read_config(source))[1]
     refuse_other_inputs(task, config, source)
     check_strategy(section.strategy, config)
-    longest_input(section.max_length, config.max_position_embeddings)
+    longest_input(section.max_length, config.max_position_embeddings, key="finetune.max_length")
     if section.search is not None:
         sections_of(section, list(draw(section.search, seed)))
 
@@ -160,7 +161,7 @@ def set_up(section: FinetuneSection, splits: Splits, labels: list[str] | None, *
         section.data,
         splits,
         preprocessor(source, config),
-        max_length=longest_input(section.max_length, config.max_position_embeddings),
+        max_length=longest_input(section.max_length, config.max_position_embeddings, key="finetune.max_length"),
         labels=labels or task.labels(splits.train),
         known=known_labels(source, task.head),
         embedding=section.embedding,

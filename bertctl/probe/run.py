@@ -20,6 +20,7 @@ from bertctl.probe.report import show, summarise, tell
 from bertctl.probe.result import SPLITS, HeadAttention, Layer
 from bertctl.probe.table import PROBES
 from bertctl.probe.words import Words, read_words
+from bertctl.tasks.lengths import longest_input
 from bertctl.tasks.preprocessing import preprocessor, refuse_other_inputs
 from bertctl.tasks.splits import training_data
 from bertctl.tasks.table import TASKS
@@ -29,7 +30,6 @@ from bertctl.training.runtime import Runtime
 from bertctl.variants.hf import Loaded, load_model
 
 KIND = "probe"
-DEFAULT_LENGTH = 512
 MEGABYTE = 1_000_000
 
 
@@ -46,7 +46,7 @@ def run(section: ProbeSection, *, out: Path, seed: int, resume: bool = False) ->
     loaded, tokenizer = open_model(section, task)
     config = loaded.model.config
     layers = layers_of(section.layers, config.num_hidden_layers)
-    max_length = longest_input(section.max_length, config.max_position_embeddings)
+    max_length = longest_input(section.max_length, config.max_position_embeddings, key="probe.max_length")
     splits = training_data(task, section.data, seed=seed)
     labels = task.labels(splits.train)
     scored = tell(task, splits)
@@ -79,13 +79,6 @@ def open_model(section: ProbeSection, task: Task) -> tuple[Loaded, Any]:
     loaded = load_model(source)
     refuse_other_inputs(task, loaded.model.config, section.model)
     return loaded, preprocessor(source, loaded.model.config)
-
-
-def longest_input(asked: int | None, limit: int) -> int:
-    """Word pieces of the longest input: as asked, else what the encoder reads, at most 512. Errors: BertctlError."""
-    if asked is not None and asked > limit:
-        raise BertctlError(f"probe.max_length: got {asked}, but the encoder reads at most {limit} word pieces")
-    return asked or min(DEFAULT_LENGTH, limit)
 
 
 def words_of(

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -59,6 +59,10 @@ class Tokenizer:
         except Exception as error:  # noqa: BLE001 - the library raises bare ones
             raise BertctlError(f"{file}: is not as the tokenizers library writes it: {error}") from None
         return tokenizer
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: the fields, and nothing that was made from them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and the family's vocabulary files, as `AutoTokenizer` reads

@@ -1,25 +1,25 @@
-"""Documents to token shards: sentences, then pieces, in batches so that the tokenizer can use every core."""
+"""Documents to token shards: sentences, then pieces, in batches of which every core has one."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
 from bertctl import signals
-from bertctl.artifacts.shards import TokenShardWriter
+from bertctl.artifacts.shards import Block, TokenShardWriter
 from bertctl.console import Progress
 from bertctl.text.corpus_files import Document
 from bertctl.text.sentences import Splitter, split_sentences
 from bertctl.text.tokenizer import Tokenizer
+from bertctl.workers import in_order
 
 CHARACTERS_PER_BATCH = 1 << 20
-CHARACTERS_ENCODED_AT_ONCE = 1 << 18  # several to a batch, so that most are encoded while others are written
+CHARACTERS_ENCODED_AT_ONCE = 1 << 18  # the library takes some 200 bytes a piece while it works
+DOING = "writing tokens"
 Item = TypeVar("Item")
-Made = TypeVar("Made")
 
 
 @dataclass
@@ -60,49 +60,46 @@ def write_documents(
     language: str,
 ) -> None:
     """Split, encode and write; a sentence without a piece (control characters only, say) leaves nothing."""
-    for batch in _batches(documents, lambda document: len(document.text), CHARACTERS_PER_BATCH):
-        sentences = [split_sentences(document.text, splitter, language) for document in batch]
-        if tokenizer.algorithm.blanks_in_pieces:
-            sentences = [_behind_blanks(document) for document in sentences]
-        encoded = _encoded([sentence for document in sentences for sentence in document], tokenizer, tally)
-        for document in sentences:
-            signals.check("writing tokens")
-            writer.add_document([next(encoded) for _ in document])
+    texts = (document.text for document in documents)
+    batches = _batches(texts, len, CHARACTERS_PER_BATCH)
+    for block in in_order(Encoding(tokenizer, splitter, language), batches, doing=DOING):
+        signals.check(DOING)
+        if len(block.ids):
+            writer.add(block)
+            tally.tokens += len(block.ids)
+            tally.words += int(block.starts.sum())
+            tally.unknown += int((block.ids == tokenizer.unk_id).sum())
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What is done to the texts of some documents: a work for processes of their own. What is done to arrays is done to
+    all at once; sentence by sentence it cost a fifth of the encoding."""
+
+    tokenizer: Tokenizer
+    splitter: Splitter
+    language: str
+
+    def __call__(self, texts: list[str]) -> Block:
+        """Their sentences encoded, without those that have no piece."""
+        documents = [split_sentences(text, self.splitter, self.language) for text in texts]
+        if self.tokenizer.algorithm.blanks_in_pieces:
+            documents = [_behind_blanks(sentences) for sentences in documents]
+        encoded: list[np.ndarray] = []
+        for part in _batches(chain.from_iterable(documents), len, CHARACTERS_ENCODED_AT_ONCE):
+            signals.check(DOING)
+            encoded += self.tokenizer.encode_ids(part)
+        lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
+        owners = np.repeat(np.arange(len(documents)), [len(sentences) for sentences in documents])[lengths > 0]
+        lengths, per_document = lengths[lengths > 0], np.bincount(owners)
+        ids = np.concatenate([np.empty(0, dtype=np.int32), *encoded])
+        starts = self.tokenizer.word_starts(ids, begins=np.cumsum(lengths) - lengths)
+        return Block(ids, starts, lengths, per_document[per_document > 0])
 
 
 def _behind_blanks(sentences: list[str]) -> list[str]:
     """Inside a text a sentence stands behind a blank, which its first piece then holds; only the first does not."""
     return [*sentences[:1], *(f" {sentence}" for sentence in sentences[1:])]
-
-
-def _encoded(sentences: list[str], tokenizer: Tokenizer, tally: Tally) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Ids and word starts of each sentence, in batches: the library takes some 200 bytes a piece while it works. It
-    works in threads of its own, meanwhile the batch before is written.
-
-    What is done to arrays is done to a whole batch; sentence by sentence it cost a fifth of the encoding.
-    """
-    for encoded in _ahead(tokenizer.encode_ids, _batches(sentences, len, CHARACTERS_ENCODED_AT_ONCE)):
-        signals.check("writing tokens")
-        bounds = np.cumsum([0, *map(len, encoded)])
-        ids = np.concatenate(encoded)
-        starts = tokenizer.word_starts(ids, begins=bounds[:-1][np.diff(bounds) > 0])
-        tally.tokens += len(ids)
-        tally.words += int(starts.sum())
-        tally.unknown += int((ids == tokenizer.unk_id).sum())
-        yield from ((ids[a:b], starts[a:b]) for a, b in pairwise(bounds.tolist()))
-
-
-def _ahead(work: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """`work` of each item in order, done in a thread for the next item while the last result is used."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        pending: Future[Made] | None = None
-        for item in items:
-            following = pool.submit(work, item)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
-            yield pending.result()
 
 
 def _batches(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:

