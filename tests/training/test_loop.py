@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bertctl.errors import NonFinite
-from bertctl.training.loop import fit
+from bertctl.training.loop import _total_norm, fit
 from bertctl.training.runtime import Runtime
 
 CPU = Runtime(torch.device("cpu"), torch.float32)
@@ -132,6 +132,16 @@ def test_dropout_depends_on_seed_step_and_micro_batch_only():
     plain = TokenLoss()
     train(plain, lambda step: split(whole, 4), steps=4)
     assert not torch.equal(straight.embedding.weight, plain.embedding.weight)
+
+
+@pytest.mark.parametrize("shapes", [[(5000, 4000), (7, 1), (3, 2000)], [(2, 2)], []])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_norm_of_many_gradients_is_right_to_five_digits(shapes, dtype):
+    """PyTorch's own of the first of these is wrong in the fourth."""
+    torch.manual_seed(0)
+    gradients = [torch.rand(shape).to(dtype).t() for shape in shapes]
+    exact = sum(float(gradient.double().square().sum()) for gradient in gradients) ** 0.5
+    assert float(_total_norm(gradients)) == pytest.approx(exact, rel=2e-5 if dtype == torch.float32 else 1e-2)
 
 
 def test_gradients_are_clipped_and_the_norm_told_is_the_one_before():
