@@ -13,7 +13,6 @@ import argparse
 import itertools
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from clock import Clock, Row, say, timed_stage
+from sides.shared import Watch
 
 from bertctl import memory
 
@@ -121,10 +121,10 @@ def measure(work: Path, name: str, **options: Any) -> Row:
 
 
 def do(job: Row) -> Row:
-    """The work of this process."""
+    """The work of this process, and of those that it started."""
+    watch = Watch()
     found = WORKS[job.pop("what")](Path(job.pop("work")), **job)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
-    return found | {"processor_seconds": time.process_time(), "peak_mib": peak}
+    return found | {"processor_seconds": sum(os.times()[:4]), "peak_mib": watch.peak_mib()}
 
 
 def corpus(work: Path) -> list[Row]:

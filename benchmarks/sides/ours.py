@@ -1,6 +1,5 @@
 """The work done by bertctl."""
 
-import resource
 import sys
 import tempfile
 import time
@@ -179,16 +178,13 @@ def embed(options: dict[str, Any], work: Path) -> dict[str, Any]:
 def tokenize(options: dict[str, Any], work: Path) -> dict[str, Any]:
     """From files to files."""
     from bertctl.tokenize.run import run as stage
-    from bertctl.workers import cores
 
     section = tokenize_section(work, minilm())
     with tempfile.TemporaryDirectory() as out:
         began = time.perf_counter()
         stage(section, out=Path(out) / "tokens", seed=0)
         seconds = time.perf_counter() - began
-    helpers = cores() * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # each as large as the largest
-    rate = (work / "corpus.jsonl").stat().st_size / 1e6 / seconds
-    return {"rate": rate, "unit": "MB/s", "helpers_mib": helpers}
+    return {"rate": (work / "corpus.jsonl").stat().st_size / 1e6 / seconds, "unit": "MB/s"}
 
 
 def build_pairs(options: dict[str, Any], work: Path) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """What both sides of a measurement use: the clock, the precision, the texts, and how a result is reported."""
 
+import contextlib
 import csv
 import json
-import resource
+import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +64,36 @@ class Marks:
         return items_a_step * (last - first) / (self.times[last - 1] - self.times[first - 1])
 
 
+class Watch(threading.Thread):
+    """The peak memory of this process and of those that it starts, which are looked at 20 times a second: what the
+    system keeps of a child that has ended holds its parent's memory too."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peaks: dict[str, float] = {}
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(0.05)
+
+    def look(self) -> None:
+        for file in Path("/proc/self/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # ended meanwhile
+                for pid in file.read_text().split():
+                    self.peaks[pid] = max(self.peaks.get(pid, 0), highest(pid))
+
+    def peak_mib(self) -> float:
+        return highest("self") + sum(self.peaks.values())
+
+
+def highest(pid: str) -> float:
+    """The most memory that a process has had, MiB; 0 if it has ended."""
+    told = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
+    return int(told[1]) / 1024 if told else 0.0
+
+
 def helped(command: list[str]) -> dict[str, object]:
     """How often a second a command can tell how it is used: the median of five."""
     seconds = []
@@ -73,8 +105,8 @@ def helped(command: list[str]) -> dict[str, object]:
 
 
 def run(functions: dict[str, Callable[..., dict[str, object]]]) -> None:
-    """Call the function named on the command line; print its result with the peak memory of this process."""
+    """Call the function named on the command line; print its result with the peak memory, that of helpers too."""
     name, options, work = sys.argv[1:4]
+    watch = Watch()
     result = functions[name](json.loads(options), Path(work))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
-    print(json.dumps({**result, "peak_mib": peak + result.pop("helpers_mib", 0)}), flush=True)
+    print(json.dumps({**result, "peak_mib": watch.peak_mib()}), flush=True)
