@@ -3,11 +3,14 @@
 Which files are meant is settled here; what is in a file is read by `corpus_files.py`.
 """
 
+import contextlib
 import glob
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bertctl import console, signals
 from bertctl.errors import BertctlError, raise_problems
@@ -19,14 +22,36 @@ STDIN = Path("-")
 KNOWN_ENDINGS = (".txt", ".text", ".md", ".raw", ".jsonl", ".ndjson", ".parquet")
 
 
-def read_corpus(section: CorpusSection) -> Iterator[Document]:
-    """Every document of a corpus that has text in it.
+@dataclass
+class Position:
+    """How far a reading has come: bytes of its files, as they lie on the disk."""
+
+    before: int = 0
+    file: BinaryIO | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Those of files that were read, and of the one that is being read where the system can tell."""
+        inside = 0
+        if self.file is not None:
+            with contextlib.suppress(OSError):
+                inside = os.lseek(self.file.fileno(), 0, os.SEEK_CUR)
+        return self.before + inside
+
+
+def size_of(section: CorpusSection) -> int | None:
+    """Bytes of a corpus's files, as they lie on the disk; None if it is not all files."""
+    return sum(path.stat().st_size for path in corpus_paths(section.files)) if can_be_read_again(section) else None
+
+
+def read_corpus(section: CorpusSection, position: Position | None = None) -> Iterator[Document]:
+    """Every document of a corpus that has text in it; `position` moves along.
 
     Errors: BertctlError naming file and line (record, byte) for everything that cannot be read, at the end of the file
     or after 20 problems; and for a corpus without any document.
     """
     empty = True
-    for document in _documents(section):
+    for document in _documents(section, position or Position()):
         signals.check("reading the corpus")
         if document.text and not document.text.isspace():
             empty = False
@@ -36,7 +61,7 @@ def read_corpus(section: CorpusSection) -> Iterator[Document]:
         raise BertctlError(f"{what}: got no document with text in it, expected at least one")
 
 
-def _documents(section: CorpusSection) -> Iterator[Document]:
+def _documents(section: CorpusSection, position: Position) -> Iterator[Document]:
     if section.name == PYTHON_DOCS:
         from bertctl.demo.python_docs import documents
 
@@ -45,18 +70,21 @@ def _documents(section: CorpusSection) -> Iterator[Document]:
         )
     if section.name is not None:
         return _named(section, section.name)
-    return _of_files(section)
+    return _of_files(section, position)
 
 
-def _of_files(section: CorpusSection) -> Iterator[Document]:
+def _of_files(section: CorpusSection, position: Position) -> Iterator[Document]:
     reading = Reading(section.columns, section.document, section.errors)
     for path in corpus_paths(section.files):
         if path == STDIN:
             yield from corpus_files.read(signals.standard_input(), "<stdin>", section.format, reading)
         else:
             kind = corpus_files.format_of(path) if section.format == "auto" else section.format
+            size = path.stat().st_size
             with corpus_files.open_decompressed(path) as file:
+                position.file = None if kind == "parquet" else file  # which is read from its end
                 yield from corpus_files.read(file, str(path), kind, reading)
+                position.file, position.before = None, position.before + size
 
 
 def can_be_read_again(section: CorpusSection) -> bool:

@@ -9,9 +9,11 @@ from typing import IO, Self
 
 from bertctl import signals
 from bertctl.artifacts.folder import environment_faults
+from bertctl.console import Progress
 from bertctl.text.config import CorpusSection
-from bertctl.text.corpus import can_be_read_again, read_corpus
+from bertctl.text.corpus import Position, can_be_read_again, read_corpus, size_of
 from bertctl.text.corpus_files import Document
+from bertctl.tokenize.encode import Tally
 
 
 class Documents:
@@ -21,6 +23,10 @@ class Documents:
         self.corpus, self.folder = corpus, folder
         self.spools = readings > 1 and not can_be_read_again(corpus)
         self.spool: IO[str] | None = None
+        self.size = size_of(corpus)
+        self.position = Position()
+        self.text_bytes: int | None = None
+        """Of all documents, once they were read."""
 
     def __enter__(self) -> Self:
         return self
@@ -32,9 +38,20 @@ class Documents:
             self.spool.close()
 
     def __iter__(self) -> Iterator[Document]:
+        self.position = Position()
         if not self.spools:
-            return read_corpus(self.corpus)
+            return read_corpus(self.corpus, self.position)
         return self._spooled() if self.spool is not None else self._spooling()
+
+    def counted(self, label: str, tally: Tally) -> Iterator[Document]:
+        """All documents, counted while they pass; what is left is known of files, and of everything the second time."""
+        with Progress(label, "bytes", self.size or self.text_bytes) as progress:
+            for document in self:
+                tally.read(document.text)
+                reached = self.position.bytes if self.size else tally.bytes
+                progress.update(reached, f"{tally.documents_read:,} documents")
+                yield document
+        self.text_bytes = tally.bytes
 
     def _spooling(self) -> Iterator[Document]:
         with environment_faults(self.folder):

@@ -10,7 +10,6 @@ import numpy as np
 
 from bertctl import signals
 from bertctl.artifacts.shards import Block, TokenShardWriter
-from bertctl.console import Progress
 from bertctl.text.corpus_files import Document
 from bertctl.text.sentences import Splitter, split_sentences
 from bertctl.text.tokenizer import Tokenizer
@@ -40,14 +39,6 @@ class Tally:
         self.digest.update(data)
         self.documents_read += 1
         self.bytes += len(data)
-
-
-def counted(documents: Iterable[Document], tally: Tally, progress: Progress) -> Iterator[Document]:
-    """The same documents, counted while they pass."""
-    for document in documents:
-        tally.read(document.text)
-        progress.update(tally.bytes, f"{tally.documents_read:,} documents")
-        yield document
 
 
 def write_documents(

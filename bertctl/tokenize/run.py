@@ -12,7 +12,7 @@ from bertctl.errors import BertctlError
 from bertctl.text.tokenizer import Tokenizer
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.documents import Documents
-from bertctl.tokenize.encode import Tally, counted, write_documents
+from bertctl.tokenize.encode import Tally, write_documents
 from bertctl.tokenize.vocabulary import vocabulary
 
 
@@ -50,12 +50,10 @@ def _write(
 ) -> tuple[dict[str, int], Tally, float]:
     """Write the shards; returns the writer's counts, ours, and the seconds it took."""
     writer = TokenShardWriter(folder, vocab_size=tokenizer.vocab_size, tokens_per_shard=section.tokens_per_shard)
-    tally = Tally()
-    with console.Progress("tokenizing", "bytes") as progress:
-        passing = counted(documents, tally, progress)
-        write_documents(passing, tokenizer, writer, tally, splitter=section.sentences, language=section.language)
-        counts = writer.close()
-        seconds = progress.clock() - progress.started
+    tally, began = Tally(), time.monotonic()
+    passing = documents.counted("tokenizing", tally)
+    write_documents(passing, tokenizer, writer, tally, splitter=section.sentences, language=section.language)
+    counts, seconds = writer.close(), time.monotonic() - began
     if not tally.tokens:
         raise BertctlError(
             "the corpus holds no word: the tokenizer's rules leave nothing of its control characters and blanks"

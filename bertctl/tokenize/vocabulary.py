@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertctl import console
 from bertctl.artifacts import checkpoint
 from bertctl.errors import BertctlError
 from bertctl.text import train_byte_bpe, train_wordpiece
@@ -19,7 +18,7 @@ from bertctl.text.word_counts import count_words
 from bertctl.text.word_cutters import BertWords, ByteWords
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.documents import Documents
-from bertctl.tokenize.encode import Tally, counted
+from bertctl.tokenize.encode import Tally
 
 NAMES = {"bert": BERT_NAMES, "roberta": ROBERTA_NAMES}
 LINE_BREAK = re.compile(r"\n\s*")
@@ -85,6 +84,5 @@ def _learned(section: TokenizeSection, documents: Documents, spill: Path) -> tup
 
 def _texts(section: TokenizeSection, documents: Documents) -> Iterator[str]:
     """Documents as they will be encoded: no sentence holds a line break, which bytes would learn as a piece."""
-    with console.Progress("counting words", "bytes") as progress:
-        for document in counted(documents, Tally(), progress):
-            yield document.text if section.sentences == "none" else LINE_BREAK.sub(" ", document.text)
+    for document in documents.counted("counting words", Tally()):
+        yield document.text if section.sentences == "none" else LINE_BREAK.sub(" ", document.text)

