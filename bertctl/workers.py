@@ -6,19 +6,23 @@ time is Python's, they wait for each other.
 """
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from bertctl import signals
-from bertctl.errors import EnvironmentFault
+from bertctl.errors import BertctlError, EnvironmentFault
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -26,7 +30,12 @@ FEW_ITEMS = 4
 """So many are worked on here: a process takes some 0.4 s of its core to begin."""
 MOST_WORKERS = 8
 POLL_SECONDS = 0.2
-SERVE = "import sys; from bertctl.workers import serve; serve(int(sys.argv[1]))"
+LAST_SECONDS = 5.0
+SERVE = """import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from bertctl.workers import serve
+serve(int(sys.argv[1]))"""
+READY = None
 
 
 def cores() -> int:
@@ -44,9 +53,9 @@ def in_order(
     """
     count = min(cores(), MOST_WORKERS) if workers is None else workers
     items = iter(items)
-    first = list(islice(items, FEW_ITEMS + 1)) if count > 1 else []
-    every = chain(first, items)
-    if len(first) <= FEW_ITEMS:
+    first = deque(islice(items, FEW_ITEMS + 1)) if count > 1 else deque()
+    few, every = len(first) <= FEW_ITEMS, _emptied(first, items)
+    if few:
         yield from map(work, every)
     else:
         with _Team(work, count, doing) as team:
@@ -54,13 +63,25 @@ def in_order(
             yield from team.results(every)
 
 
+def _emptied(first: deque[Item], rest: Iterator[Item]) -> Iterator[Item]:
+    """The first items, which nobody keeps, and the rest."""
+    while first:
+        yield first.popleft()
+    yield from rest
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: "subprocess.Popen[bytes]"
+    pipe: Connection
+
+
 class _Team:
     """Processes that wait for items, each at the other end of a pipe."""
 
     def __init__(self, work: Callable[[Any], Any], count: int, doing: str) -> None:
         self.work, self.count, self.doing = work, count, doing
-        self.pipes: list[Connection] = []
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.workers: list[_Worker] = []
 
     def __enter__(self) -> Self:
         return self
@@ -68,27 +89,27 @@ class _Team:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for pipe in self.pipes:
-            pipe.close()
-        for process in self.processes:
+        for worker in self.workers:
+            worker.pipe.close()
             if kind is not None:
-                process.kill()  # it may be in the middle of an item
-            process.wait()
+                worker.process.kill()  # it may be in the middle of an item
+        for worker in self.workers:
+            worker.process.wait()
 
     def start(self) -> None:
         """Start all and tell them what they will do."""
         with _signals_blocked():
             for _ in range(self.count):
                 ours, theirs = Pipe()
-                self.pipes.append(ours)
                 with theirs:  # open here it would stay open when the worker is gone
-                    self.processes.append(_started(theirs))
-        for pipe in self.pipes:
-            self.send(pipe, self.work)
+                    self.workers.append(_Worker(_started(theirs), ours))
+        for worker in self.workers:
+            self.receive(worker)  # READY: from now on it reads what is sent
+            self.send(worker, self.work)
 
     def results(self, items: Iterable[Any]) -> Iterator[Any]:
         """What the workers make of the items, the oldest first."""
-        free, busy = deque(self.pipes), deque[Connection]()
+        free, busy = deque(self.workers), deque[_Worker]()
         for item in items:
             made, have = None, not free
             if have:
@@ -101,31 +122,41 @@ class _Team:
         while busy:
             yield self.receive(busy.popleft())
 
-    def send(self, pipe: Connection, item: Any) -> None:
+    def send(self, worker: _Worker, item: Any) -> None:
         """Give a worker that waits for one its next item."""
-        with self.lost():
-            pipe.send(item)
+        with self.lost(worker):
+            worker.pipe.send(item)
 
-    def receive(self, pipe: Connection) -> Any:
+    def receive(self, worker: _Worker) -> Any:
         """What a worker has made, or raise what went wrong."""
-        with self.lost():
-            while not pipe.poll(POLL_SECONDS):
+        with self.lost(worker):
+            while not worker.pipe.poll(POLL_SECONDS):
                 signals.check(self.doing)
-            made, error = pipe.recv()
+            made, error = worker.pipe.recv()
         if error is not None:
             raise error
         return made
 
     @contextlib.contextmanager
-    def lost(self) -> Iterator[None]:
+    def lost(self, worker: _Worker) -> Iterator[None]:
         """Say it for people when the other end of a pipe is gone."""
         try:
             yield
         except (EOFError, OSError) as error:
+            told = f"a process that helped with {self.doing} {self.end_of(worker)}"
             raise EnvironmentFault(
-                f"a process that helped with {self.doing} was killed; too little memory for {len(self.pipes)} of them?",
-                hint="with fewer cores there are fewer of them: taskset -c 0 bertctl ...",
+                told, hint="with fewer cores there are fewer of them: taskset -c 0 bertctl ..."
             ) from error
+
+    def end_of(self, worker: _Worker) -> str:
+        """How a worker ended that nobody told to."""
+        try:
+            status = worker.process.wait(LAST_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "does not answer"
+        if status == -signal.SIGKILL:
+            return f"was killed; too little memory for {self.count} of them?"
+        return f"ended with {status}"
 
 
 @contextlib.contextmanager
@@ -141,10 +172,9 @@ def _signals_blocked() -> Iterator[None]:
 def _started(pipe: Connection) -> "subprocess.Popen[bytes]":
     """A worker at the other end of a pipe. Not by `multiprocessing`, whose processes run the program's main file once
     more, and whose start waits for ever if one of them dies before it has read what it shall do (Python 3.11)."""
-    path = os.pathsep.join(place or os.getcwd() for place in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVE, str(pipe.fileno())],
-        env=os.environ | {"PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"},  # the cores are taken already
+        [sys.executable, "-P", "-c", SERVE, str(pipe.fileno()), json.dumps(sys.path)],
+        env=os.environ | {"TOKENIZERS_PARALLELISM": "false"},  # the cores are taken already
         pass_fds=[pipe.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,  # results are the other process's to tell
@@ -155,13 +185,21 @@ def serve(descriptor: int) -> None:
     """A worker's life: until nobody is at the other end of its pipe."""
     pipe = Connection(descriptor)
     with contextlib.suppress(EOFError, OSError):
+        pipe.send((READY, None))
         work = pipe.recv()
         while True:
             item = pipe.recv()
-            made: Any = None
-            fault: Exception | None = None
-            try:
-                made = work(item)
-            except Exception as error:  # noqa: BLE001 - raised again where the result is waited for
-                fault = error
-            pipe.send((made, fault))
+            pipe.send_bytes(_outcome(work, item))
+
+
+def _outcome(work: Callable[[Any], Any], item: Any) -> Any:
+    """What is sent back: (result, None), or (None, what is raised in its place)."""
+    try:
+        return ForkingPickler.dumps((work(item), None))
+    except BaseException as error:  # noqa: BLE001 - a panic of a library too; raised where the result is waited for
+        told = traceback.format_exc()
+        if type(error).__module__ not in ("builtins", BertctlError.__module__):
+            error = RuntimeError(told)  # the other side may not know the class, or not make it from what travels
+        elif not isinstance(error, BertctlError):
+            error.add_note(told)
+        return ForkingPickler.dumps((None, error))

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
 from bertctl import signals, workers
-from bertctl.errors import EnvironmentFault, Stopped
+from bertctl.errors import EnvironmentFault, NonFinite, Stopped
 from bertctl.workers import FEW_ITEMS, in_order
 
 DOING = "counting"
@@ -70,12 +71,64 @@ def test_an_error_of_the_work_is_raised_where_its_result_would_be():
         next(results)
 
 
-def test_a_killed_worker_is_told_of_with_a_way_out():
-    items = ["1", "2", "3", "4", "__import__('os')._exit(1)", "6", "7"]
-    with pytest.raises(EnvironmentFault, match="a process that helped with counting was killed") as caught:
-        list(in_order(eval, items, doing=DOING, workers=2))
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("__import__('os')._exit(3)", "a process that helped with counting ended with 3"),
+        ("__import__('os').kill(__import__('os').getpid(), 9)", "was killed; too little memory for 2 of them"),
+    ],
+)
+def test_a_worker_that_ends_is_told_of_with_a_way_out(end, told):
+    with pytest.raises(EnvironmentFault, match=told) as caught:
+        list(in_order(eval, ["1", "2", "3", "4", end, "6", "7"], doing=DOING, workers=2))
     assert caught.value.exit_code == 3
     assert "taskset" in str(caught.value.hint)
+
+
+def test_an_error_keeps_its_kind_its_hint_and_where_it_was():
+    fault = "exec('from bertctl.errors import NonFinite; raise NonFinite(\\'a\\', \\'b\\', hint=\\'c\\')')"
+    with pytest.raises(NonFinite) as known:
+        list(in_order(eval, ["1"] * 6 + [fault], doing=DOING, workers=2))
+    assert known.value.lines() == ["error: a", "error: b", "hint: c"]
+    with pytest.raises(ZeroDivisionError) as ordinary:
+        list(in_order(eval, ["1"] * 6 + ["1/0"], doing=DOING, workers=2))
+    assert "in _outcome" in ordinary.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "exec('class Own(BaseException): pass\\nraise Own(7)')",  # as a panic of a library in Rust
+        "lambda: 7",  # a result that cannot travel
+    ],
+)
+def test_what_the_other_side_cannot_know_is_an_error_with_its_traceback(item):
+    with pytest.raises(Exception, match=r"(?s)Traceback.*(Own|lambda)|local object|[Pp]ickle"):
+        list(in_order(eval, ["1"] * 6 + [item], doing=DOING, workers=2))
+
+
+def test_a_path_may_hold_a_colon(tmp_path):
+    (tmp_path / "a:b").mkdir()
+    (tmp_path / "a:b" / "only_there.py").write_text("def double(x):\n    return 2 * x\n")
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from only_there import double\n"
+    code += "from bertctl.workers import in_order; print(*in_order(double, range(8), doing='x', workers=2))"
+    command = [sys.executable, "-c", code, str(tmp_path / "a:b")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0 2 4 6 8 10 12 14\n", "")
+
+
+def test_no_item_is_kept():
+    given = []
+
+    def items():
+        for number in range(30):
+            item = {number}
+            given.append(weakref.ref(item))
+            yield item
+
+    for number, _ in enumerate(in_order(len, items(), doing=DOING, workers=2)):
+        alive = sum(item() is not None for item in given)
+        assert alive <= max(FEW_ITEMS - number, 2)
 
 
 def test_a_signal_does_not_wait_for_the_workers():

@@ -64,7 +64,7 @@ def predict(
         loaded = embedder(loaded, folder, pooling)
     with runtimes.start(precision) as runtime:
         loaded.model.to(runtime.device).eval()
-        limits = limits_for(max_length, DataSection(long_text=long_text), loaded)
+        limits = limits_for(max_length, DataSection(long_text=long_text), loaded, key="max_length")
         make = choose(loaded, folder, task, output, top_k=top_k, normalize=normalize)
         answerer = make(loaded.model, tokenizer, limits, batch_size, runtime)
         yield from answers(answerer, read_records(source, where=where, format=format), long_text)

@@ -81,19 +81,21 @@ def settings_of(loaded: Loaded) -> dict[str, Any]:
     return dict(loaded.extra.get("settings") or {})
 
 
-def longest_for(asked: int | None, loaded: Loaded) -> int:
-    """Word pieces of the checkpoint's longest input. Errors: BertctlError if it cannot read what was asked for."""
+def longest_for(asked: int | None, loaded: Loaded, key: str = "evaluate.max_length") -> int:
+    """Word pieces of the checkpoint's longest input. Errors: BertctlError if it cannot read what `key` asks for."""
     limit, noted = loaded.model.config.max_position_embeddings, loaded.extra.get("max_length")
-    return longest_input(asked, limit, key="max_length", noted=noted)
+    return longest_input(asked, limit, key=key, noted=noted)
 
 
-def limits_for(max_length: int | None, data: DataSection, loaded: Loaded) -> Limits:
+def limits_for(
+    max_length: int | None, data: DataSection, loaded: Loaded, *, key: str = "evaluate.max_length"
+) -> Limits:
     """How the checkpoint reads texts: as asked, else as it was fine-tuned."""
     windows = (data.long_text or loaded.extra.get("long_text")) == "windows"
     overlap = loaded.extra.get("overlap_tokens") if data.overlap_tokens is None else data.overlap_tokens
     said = loaded.extra.get("embedding") or {}
     prefixes = {name: str(said.get(name) or "") for name in ("query_prefix", "passage_prefix")}
-    return Limits(longest_for(max_length, loaded), overlap, windows, **prefixes)
+    return Limits(longest_for(max_length, loaded, key), overlap, windows, **prefixes)
 
 
 def say_cut(cut: dict[str, int], max_length: int) -> None:

@@ -139,7 +139,7 @@ def test_tokens_are_added_behind_a_vocabulary(tmp_path, capsys):
         assert made.tokens[-1] == "covfefe"
         assert made.vocab_size == TokenShards(out).vocab_size == result["vocab_size"]
         assert (TokenShards(out).shards[0].tokens == made.vocab_size - 1).sum() == 6
-    assert "26 pieces" not in capsys.readouterr().err
+    assert "vocabulary: 26 pieces" not in capsys.readouterr().err
 
 
 def test_asked_and_real_size_are_both_told(tmp_path, capsys):
