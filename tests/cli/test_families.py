@@ -167,11 +167,11 @@ def test_a_family_walks_the_whole_road(name, place, tokens, pairs, tmp_path):
     probe(tmp_path, "ner", place / "words", layers)
 
     finetune("classification", place / "texts", tmp_path, tmp_path / "classifier")
-    finetune("ner", place / "words", tmp_path, tmp_path / "tagger")
+    finetune("ner", place / "words", tmp_path, tmp_path / "tagger", steps=30)
     bertctl("evaluate", tmp_path / "tagger", "--data", place / "words", "--out", tmp_path / "scores")
     scored = result(tmp_path / "scores")["metrics"]["f1"]["value"]
     assert scored == result(tmp_path / "tagger")["metrics"]["f1"]["value"]
-    assert scored > 0.3
+    assert scored > 0.5
 
     task = ["--task", "classification", "--data", place / "texts"]
     distil(tmp_path, tmp_path / "student", tmp_path / "classifier", "half", *task)
