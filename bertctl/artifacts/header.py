@@ -37,6 +37,9 @@ PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
+AGAIN = "copy or download the file again, or make it again"
+
+
 @dataclass(frozen=True)
 class Entry:
     """Where one tensor lies: `start` and `stop` are byte offsets in the file."""
@@ -67,9 +70,12 @@ def read_header(path: Path) -> Header:
             size = file.seek(0, 2)
             file.seek(0)
             first = file.read(8)
-            length = struct.unpack("<Q", first)[0] if len(first) == 8 else -1
+            if len(first) < 8:
+                raise BertctlError(f"{path}: damaged, got {size} bytes, expected a safetensors file", hint=AGAIN)
+            length = struct.unpack("<Q", first)[0]
             if not 2 <= length <= min(size - 8, MOST_HEADER_BYTES):
-                raise BertctlError(f"{path}: damaged, got a header length of {length} in a file of {size} bytes")
+                problem = f"{path}: damaged, got a header length of {length} in a file of {size} bytes"
+                raise BertctlError(problem, hint=AGAIN)
             text = file.read(length)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise BertctlError(f"{path}: no such file, expected a safetensors file") from None
@@ -126,7 +132,8 @@ def _check_spans(entries: Mapping[str, Entry], data_bytes: int, path: Path) -> N
             raise BertctlError(f"{path}: damaged header, tensor {name!r} starts at {entry.start}, expected {expected}")
         expected = entry.stop
     if expected != data_bytes:
-        raise BertctlError(f"{path}: damaged, got {data_bytes} bytes of tensors, expected {expected}")
+        problem = f"{path}: damaged, got {data_bytes} bytes of tensors, expected {expected}"
+        raise BertctlError(problem, hint=AGAIN)
 
 
 def refuse_pickle(path: Path) -> None:

@@ -116,8 +116,12 @@ def is_kind(folder: Path, kind: str) -> bool:
         return False
 
 
-def read_manifest(folder: Path) -> Manifest:
+MADE_BY = {"tokens": "bertctl tokenize", "pairs": "bertctl build-pairs"}
+
+
+def read_manifest(folder: Path, made_by: str | None = None) -> Manifest:
     """The manifest of `folder`, checked against its own hash; the other files are not looked at (see `verify`).
+    `made_by`: the command that makes such a folder, for who has none.
 
     Errors: BertctlError if there is none, if it is damaged, or if a later bertctl wrote it.
     """
@@ -129,7 +133,8 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
             got = "got a file" if folder.exists() else "no such folder"
-            raise BertctlError(f"{folder}: {got}, expected a finished folder of bertctl") from None
+            hint = f"{made_by} makes such a folder" if made_by else None
+            raise BertctlError(f"{folder}: {got}, expected a finished folder of bertctl", hint=hint) from None
         hint = "name the folder that an earlier command was given as --out, once that command has ended"
         problem = f"{path}: no such file, expected the manifest of a finished bertctl folder"
         raise BertctlError(problem, hint=hint) from None
@@ -173,7 +178,7 @@ def verify(folder: Path, *, kind: str | None = None) -> Manifest:
 
     Errors: BertctlError naming each file that is missing, extra, cut short or changed, or another kind than `kind`.
     """
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, MADE_BY.get(kind or ""))
     if kind is not None and manifest.kind != kind:
         raise BertctlError(f"{folder}: got a folder of kind {manifest.kind!r}, expected {kind!r}")
     problems = [problem for name in manifest.files if (problem := _problem(folder / name, *manifest.files[name]))]

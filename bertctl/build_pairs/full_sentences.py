@@ -21,7 +21,7 @@ def full_sentences(layout: Layout, documents: np.ndarray, *, longest: int, cross
     """
     collector = Collector()
     runs = _neighbours(layout, documents) if cross_documents else documents[:, None]
-    for rank, _ in walk(np.arange(len(runs))):
+    for rank, _ in walk(np.arange(len(runs)), "runs of documents" if cross_documents else "documents"):
         first_document, last_document = runs[rank][0], runs[rank][-1]
         bounds = layout.bounds[layout.documents[first_document] : layout.documents[last_document + 1] + 1].tolist()
         first, last = 0, len(bounds) - 1

@@ -86,9 +86,9 @@ class Layout:
         return answers | (positions >= self.shard_starts[-1])
 
 
-def walk(documents: np.ndarray) -> Iterator[tuple[int, int]]:
+def walk(documents: np.ndarray, unit: str = "documents") -> Iterator[tuple[int, int]]:
     """(rank, number) of each document, with progress on the way and an eye on signals."""
-    with Progress("building pairs", "documents", len(documents)) as progress:
+    with Progress("building pairs", unit, len(documents)) as progress:
         for rank, number in enumerate(documents.tolist()):
             signals.check("building pairs")
             yield rank, number

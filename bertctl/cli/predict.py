@@ -11,6 +11,7 @@ import typer
 
 from bertctl import signals
 from bertctl.artifacts.folder import environment_faults, whole_file
+from bertctl.console import Progress, warn
 from bertctl.errors import BertctlError
 from bertctl.tasks.tables import ENDINGS
 
@@ -108,5 +109,12 @@ def _lines(source: BinaryIO, where: str) -> Iterator[str]:
 
 
 def _write(rows: Iterator[dict[str, Any]], target: TextIO) -> None:
-    for row in rows:
-        target.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+    """One line a row, with progress beside them where they do not go to a terminal themselves."""
+    number = 0
+    with nullcontext() if target.isatty() else Progress("predict", "texts") as progress:
+        for number, row in enumerate(rows, 1):
+            target.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            if progress is not None:
+                progress.update(number)
+    if not number:
+        warn("the input holds no line, so nothing was predicted")

@@ -133,7 +133,7 @@ def choose(
 
 def answers(answerer: Answerer, records: Iterator[Record], long_text: str | None) -> Iterator[dict[str, Any]]:
     """The answers to all records, some batches at a time."""
-    cut = total = 0
+    cut = total = maskless = 0
     try:
         while group := list(islice(records, answerer.batch_size * BATCHES_AT_ONCE)):
             signals.check("predicting")
@@ -141,8 +141,12 @@ def answers(answerer: Answerer, records: Iterator[Record], long_text: str | None
             if long_text == "refuse":
                 refuse_cut(group, made, answerer.limits.max_length)
             cut, total = cut + sum("truncated" in answer for answer in made), total + len(made)
+            maskless += sum(answer.get("masks") == [] for answer in made)
             yield from map(with_id, group, made)
     finally:
+        if maskless:
+            mask = answerer.tokenizer.special["mask"]
+            warn(f"{maskless:,} of {total:,} texts hold no {mask}, so nothing is said of them")
         if cut:
             longest = answerer.limits.max_length
             warn(f"truncated={cut} of {total:,} texts: longer than {longest} word pieces, they were cut")

@@ -52,5 +52,5 @@ def run(section: EvaluateSection, *, out: Path, seed: int, resume: bool = False)
         result = {"task": task, **result, "seconds": round(time.monotonic() - began, 2)}
         text = json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         (temp / "result.json").write_text(text, encoding="utf-8")
-    show(result)
+    show(result, out)
     return result

@@ -113,8 +113,8 @@ def write_predictions(folder: Path, suffix: str, task: Task, examples: Sequence[
         place.with_stem(place.stem + suffix).write_text(text, encoding="utf-8")
 
 
-def show(result: Mapping[str, Any]) -> None:
-    """Every metric with its interval; of two systems their difference, too."""
+def show(result: Mapping[str, Any], out: Path) -> None:
+    """Every metric with its interval; of two systems their difference, too; and where `out` has the rest."""
     compared = result.get("comparison", {})
     for name, found in result["metrics"].items():
         if found["value"] is None:
@@ -122,7 +122,7 @@ def show(result: Mapping[str, Any]) -> None:
         else:
             interval = f"({found['low']:.4f} to {found['high']:.4f})"
             note(f"{name}: {found['value']:.4f} {interval}{beside(compared.get(name))}")
-    note("in brackets: 95% intervals, a bootstrap over the examples")
+    note(f"in brackets: 95% intervals, a bootstrap over the examples; all of it: {out / 'result.json'}")
 
 
 def beside(found: Mapping[str, Any] | None) -> str:

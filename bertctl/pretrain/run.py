@@ -152,8 +152,17 @@ def score_and_save(work: Work, folder: RunFolder, step: int) -> int | None:
 
 
 def log_score(work: Work, folder: RunFolder, step: int) -> None:
-    """A line with the held-out scores. Errors: Stopped."""
-    folder.log({"step": step, "split": "held_out", **work.score()})
+    """A line with the held-out scores, in the log and for who watches. Errors: Stopped."""
+    scores = work.score()
+    folder.log({"step": step, "split": "held_out", **scores})
+    note(f"held out, step {step:,}: {told(scores)}")
+
+
+def told(scores: Scores) -> str:
+    """`MLM loss 4.019 nats, MLM accuracy 0.367`: the scores, without counts."""
+    names = {name: name.replace("_", " ").replace("mlm", "MLM") for name in scores}
+    found = {names[name]: value for name, value in scores.items() if isinstance(value, float)}
+    return ", ".join(f"{name} {value:.3f}{' nats' * name.endswith('loss')}" for name, value in found.items())
 
 
 def say_start(work: Work, floor: Scores) -> None:

@@ -78,6 +78,14 @@ def test_hostile_header_length(tmp_path: Path, length: int) -> None:
         read_header(write(tmp_path / "x.safetensors", {}, length=length))
 
 
+@pytest.mark.parametrize("count", [0, 7])
+def test_a_file_without_a_header_is_told_by_its_size(tmp_path: Path, count: int) -> None:
+    (tmp_path / "x.safetensors").write_bytes(b"\0" * count)
+    with pytest.raises(BertctlError, match=f"damaged, got {count} bytes, expected a safetensors file") as caught:
+        read_header(tmp_path / "x.safetensors")
+    assert "copy or download" in str(caught.value.hint)
+
+
 def test_header_of_100_megabytes_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     with path.open("wb") as file:  # sparse: no disk space, and no memory if nobody reads it

@@ -84,6 +84,10 @@ def test_no_manifest_no_folder_other_kind(tokens: Path, tmp_path: Path) -> None:
         verify(tokens, kind="pairs")
     with pytest.raises(BertctlError, match="nowhere: no such folder, expected a finished folder"):
         verify(tmp_path / "nowhere")
+    for kind, command in {"tokens": "bertctl tokenize", "pairs": "bertctl build-pairs"}.items():
+        with pytest.raises(BertctlError) as caught:
+            verify(tmp_path / "nowhere", kind=kind)
+        assert caught.value.hint == f"{command} makes such a folder"
     (tmp_path / "file").write_text("x")
     with pytest.raises(BertctlError, match="file: got a file, expected a finished folder"):
         verify(tmp_path / "file")

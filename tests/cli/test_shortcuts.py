@@ -130,6 +130,26 @@ def test_distill_takes_teacher_and_student(section):
     assert (found.task, str(found.data.path), out) == ("ner", "d", "runs/distill/ner")
 
 
+def test_the_student_may_be_a_section(section, call):
+    given = "{num_hidden_layers: 1, hidden_size: 80}"
+    asked = (
+        ("distill", "t", given, "--data", "p"),
+        ("distill", "t", "--set", f"distill.student={given}", "--data", "p"),
+    )
+    for arguments in asked:
+        found, _ = section(*arguments)
+        assert (str(found.teacher), str(found.pairs)) == ("t", "p")
+        assert (found.student.num_hidden_layers, found.student.hidden_size) == (1, 80)
+    found, _ = section("distill", "t", "half", "--set", "distill.temperature=3")
+    assert (found.student, found.temperature) == ("half", 3)
+    code, _, err = call("distill", "t", "{num_hidden_layers: 1", "--data", "p")
+    assert code == 2
+    assert "STUDENT: got '{num_hidden_layers: 1'" in err
+    assert "hint: as in {num_hidden_layers: 2}" in err
+    code, _, err = call("distill", "t", "--data", "p")
+    assert (code, "no student" in err) == (2, True)
+
+
 def test_evaluate_and_probe_take_a_model(section):
     found, _ = section("evaluate", "m", "--task", "ner", "--data", "d")
     assert (found.task, str(found.model), str(found.data.path)) == ("ner", "m", "d")

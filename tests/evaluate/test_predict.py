@@ -90,7 +90,7 @@ def test_given_words_stay_whole(tagger):
     assert second["tags"] == []
 
 
-def test_masks_have_the_best_pieces_of_transformers(masked):
+def test_masks_have_the_best_pieces_of_transformers(masked, capsys):
     text = "The [MASK] sat on the [MASK]."
     model = transformers.AutoModelForMaskedLM.from_pretrained(masked).eval()
     tokenizer = Tokenizer.load(masked)
@@ -105,6 +105,7 @@ def test_masks_have_the_best_pieces_of_transformers(masked):
         assert [one["token"] for one in found] == [tokenizer.tokens[i] for i in best.indices.tolist()]
         assert [one["probability"] for one in found] == pytest.approx(best.values.tolist(), abs=1e-6)
     assert none == {"masks": []}
+    assert "1 of 2 texts hold no [MASK], so nothing is said of them" in capsys.readouterr().err
 
 
 def test_a_mask_that_was_cut_off_is_null(masked):
@@ -294,4 +295,8 @@ def test_as_a_filter(masked):
     assert done.returncode == 0, done.stderr.decode()
     answers = [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]]
     assert [len(answer["masks"]) for answer in answers] == [1, 1]
+    assert b"predict  2 texts" in done.stderr
+    done = subprocess.run(command, input=b"", capture_output=True, check=False, env=os.environ)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"warning: the input holds no line" in done.stderr
     assert set(answers[0]["masks"][0][0]) == {"token", "probability"}

@@ -48,6 +48,14 @@ def test_what_a_run_leaves_behind(finished):
     assert set(load_model(out / "model").model.head_outputs) == {"masked_lm", "sentence_pair"}
 
 
+def test_held_out_scores_are_told_while_it_runs(section, tmp_path, capsys):
+    result = run(section(training={**TRAINING, "evaluate_every_steps": 8}), out=tmp_path / "run", seed=1)
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("held out, step ")]
+    assert [line.split(":")[0] for line in told] == ["held out, step 8", "held out, step 12"]
+    assert f": MLM loss {result['mlm_loss']:.3f} nats, MLM accuracy {result['mlm_accuracy']:.3f}, " in told[1]
+    assert f"sentence pair accuracy {result['sentence_pair_accuracy']:.3f}" in told[1]
+
+
 def test_going_on_from_a_checkpoint(finished, section, tmp_path):
     out, _ = finished
     more = section(init_from=str(out), training={**TRAINING, "steps": 1, "optimizer": {"lr": 1e-12}})
