@@ -200,7 +200,7 @@ def writer(student: Student, work: OnPairs | ForTask, tokenizer: Any) -> Callabl
 
 def show(result: dict[str, Any]) -> None:
     """Parameters, speed, and the share of the teacher's metric that is kept."""
-    kept = "undefined" if result["retained"] is None else f"{result['retained']:.1%}"
+    kept = "an undefined share" if result["retained"] is None else f"{result['retained']:.1%}"
     teacher, student = (result[who]["value"] for who in ("teacher", "student"))
     values = " and ".join("undefined" if value is None else f"{value:.4f}" for value in (teacher, student))
     shape = f"{result['speed']['batch']} x {result['speed']['tokens']} tokens"
