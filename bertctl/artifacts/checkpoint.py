@@ -15,7 +15,6 @@ from bertctl.artifacts.folder import remove_folder
 from bertctl.artifacts.header import PICKLE_SUFFIXES, refuse_pickle
 from bertctl.artifacts.manifest import NAME as MANIFEST
 from bertctl.artifacts.manifest import verify
-from bertctl.artifacts.tensors import finite, load_tensors
 from bertctl.errors import BertctlError, raise_problems
 
 if TYPE_CHECKING:
@@ -172,6 +171,8 @@ def read_weights(folder: Path) -> "dict[str, torch.Tensor]":
     Verified if the folder has a manifest. Errors: BertctlError if nothing is there, if only pickles are, or if a
     tensor holds NaN or infinity.
     """
+    from bertctl.artifacts.tensors import finite, load_tensors  # numpy: a sixth of the time of `pretrain --help`
+
     _verify_if_ours(folder)
     tensors: dict[str, torch.Tensor] = {}
     for path, names in _weight_files(folder):
