@@ -11,6 +11,8 @@ from typing import Any, Self
 
 PLAIN_INTERVAL_SECONDS = 10.0
 DRAW_INTERVAL_SECONDS = 0.1
+EMPTY_LINE = "\r\x1b[2K"
+_line_is_open = False  # a progress line on a terminal, which the next text replaces
 
 
 def clean(text: str) -> str:
@@ -26,10 +28,12 @@ def note(text: str) -> None:
 def _tell(text: str, end: str) -> None:
     """To whoever watches; that nobody does any more (`2>&1 | head`), or that the disk of a log is full, is no reason to
     end a run. Of several ranks the first one speaks for all; how a rank fails is an error, which is told elsewhere."""
+    global _line_is_open
     if os.environ.get("RANK", "0") != "0":
         return
+    start, _line_is_open = EMPTY_LINE if _line_is_open else "", end == ""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, end=end, flush=True)
+        print(start + text, file=sys.stderr, end=end, flush=True)
 
 
 def warn(text: str) -> None:
@@ -104,7 +108,7 @@ class Progress:
         return f"{self.label}  {self.count:,}{share} {self.unit}  {speed}  {self.extra}".rstrip()
 
     def _show(self, text: str, end: str) -> None:
-        _tell(("\r\x1b[2K" if self.terminal else "") + clean(text), end)
+        _tell(clean(text), end)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

